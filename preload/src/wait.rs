@@ -296,14 +296,8 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
 }
 
 fn any_news(family: Family, fds: &[pollfd]) -> bool {
-    let has_some = |p: &pollfd| {
-        p.events & IN != 0
-            && match fdtable::get(p.fd) {
-                Entry::Conn(_) => live(family, p).is_some_and(|c| c.is_readable()),
-                Entry::Epoll(i) => epoll::has_news(i),
-                _ => false,
-            }
-    };
+    // Of sets the kernel tells: they are exposed.
+    let has_some = |p: &pollfd| p.events & IN != 0 && live(family, p).is_some_and(|c| c.is_readable());
     briefly(|| fds.iter().any(has_some))
 }
 
@@ -344,8 +338,8 @@ fn correct(family: Family, fds: &mut [pollfd]) -> i32 {
                 p.revents |= libc::POLLERR;
             }
         } else if let Entry::Epoll(i) = fdtable::get(p.fd) {
-            if p.events & IN != 0 && epoll::has_news(i) {
-                p.revents |= p.events & IN;
+            if p.revents & IN != 0 && !epoll::is_ready(epoll::name(i)) {
+                p.revents &= !IN;
             }
         }
         n += i32::from(p.revents != 0);

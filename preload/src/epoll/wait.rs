@@ -87,7 +87,8 @@ pub fn wait(
     };
     let (mut locked, result) = wait.run(locked, kernel)?;
     if !wait.is_closed() {
-        locked.parts().0.leave(tid);
+        let (set, mut w) = locked.parts();
+        set.leave(tid, &mut w);
     }
     locked.unlock();
     Some(result)
