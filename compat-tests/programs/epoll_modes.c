@@ -150,6 +150,75 @@ static void nested_anew(int fd) {
     close(inner);
 }
 
+/* What no bell announced, because it came while a set looked at it, is seen from outside of the set that has it then. */
+static void unheard(int fd) {
+    for (int i = 0; i < 40; i++) {
+        int set = watch_in(fd, EPOLLIN), outer = MUST(epoll_create1(0));
+        for (int k = 0; k < 3; k++) {
+            ask(fd, 10);
+            CHECK(events_within(set, 5000) == EPOLLIN);
+            take(fd, 10);
+        }
+        ask(fd, 10);
+        sleep_ms(20);
+        if (i % 4 == 0) {
+            put_into(outer, set);
+        } else {
+            close(set);
+            set = i % 4 == 1 ? watch_in(fd, EPOLLIN) : MUST(epoll_create1(0));
+            put_into(outer, set);
+            struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+            if (i % 4 > 1)
+                MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+        }
+        struct pollfd entry = {.fd = outer, .events = POLLIN};
+        CHECK(i % 4 == 3 || MUST(poll(&entry, 1, 2000)) == 1);
+        CHECK(events_within(outer, 2000) == EPOLLIN && events_within(set, 0) == EPOLLIN);
+        take(fd, 5);
+        CHECK(events_within(outer, 2000) == EPOLLIN && events_within(set, 0) == EPOLLIN);
+        take(fd, 5);
+        CHECK(events_within(outer, 0) == 0 && MUST(poll(&entry, 1, 0)) == 0 && events_within(set, 0) == 0);
+        hears_from_inside(outer, set, fd);
+        close(outer);
+        close(set);
+    }
+}
+
+static int polled(int set, int milliseconds) {
+    struct pollfd entry = {.fd = set, .events = POLLIN};
+    return MUST(poll(&entry, 1, milliseconds));
+}
+
+static uint64_t cpu_ms(void) {
+    struct timespec now;
+    MUST(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now));
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* What was told once, and is not to be told again, does not make the set itself readable. */
+static void told(int fd) {
+    for (int i = 0; i < 8; i++) {
+        bool once = i % 2;
+        uint32_t events = EPOLLIN | (once ? EPOLLONESHOT : EPOLLET);
+        int set = watch_in(fd, events);
+        ask(fd, 10);
+        CHECK(polled(fd, 5000) == 1);
+        sleep_ms(20);
+        CHECK(events_within(set, 5000) == EPOLLIN);
+        for (int k = 0; !once && k < 3; k++)
+            events_within(set, 10); /* an extra edge */
+        uint64_t before = cpu_ms();
+        CHECK(polled(set, 300) == 0 && cpu_ms() - before < 40);
+        if (once)
+            modify(set, fd, events);
+        else
+            ask(fd, 1);
+        CHECK(polled(set, 5000) == 1 && events_within(set, 0) == EPOLLIN);
+        take(fd, once ? 10 : 11);
+        close(set);
+    }
+}
+
 static void two_sets(int fd) {
     int first = watch_in(fd, EPOLLIN), second = watch_in(fd, EPOLLIN), edge = watch_in(fd, EPOLLIN | EPOLLET);
     for (int i = 0; i < 50; i++) {
@@ -211,6 +280,7 @@ void tester(int fd) {
     } modes[] = {
         {"level", level},       {"edge_drain", edge_drain}, {"edge_partial", edge_partial},
         {"oneshot", oneshot},   {"nested", nested},         {"two_sets", two_sets},
+        {"unheard", unheard},   {"told", told},
         {"add_mod_del", add_mod_del}, {"peer_shutdown", peer_shutdown}, {"nested_anew", nested_anew},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)

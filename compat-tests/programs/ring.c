@@ -7,7 +7,7 @@
  *   poll       somebody waits for the connection by the ring
  *   linked     entries for a file and the connection, linked, in one submission
  *   epoll      the connection is put into an epoll set by the ring
- *   rest       what the peer sent before it ended is read by the ring alone
+ *   rest       what the peer sent before it ended is read by the ring alone; argument 1: SQPOLL, set up when that is there
  *   pass       the connection is passed to a child by the ring's sendmsg
  *   before     the client's socket was shown to the ring before it is connected
  *   number     a connection that the ring was never told of, beside one that it was
@@ -175,6 +175,8 @@ static void rest(int fd) {
     static char in[REST];
     ask(fd, REST);
     await_mark("sent");
+    if (argument(0, 0) == 1)
+        set_up(IORING_SETUP_SQPOLL);
     size_t at = 0;
     while (at < REST) {
         ssize_t n = forbidden ? recv(fd, in + at, REST - at, 0) : operate(IORING_OP_RECV, fd, in + at, REST - at);
@@ -228,7 +230,8 @@ void server(void) {
         say("both");
         return;
     }
-    set_up(argument(0, 0) == 1 && mode_is("own") ? IORING_SETUP_SQPOLL : 0);
+    if (!mode_is("rest") || argument(0, 0) == 0)
+        set_up(argument(0, 0) == 1 && mode_is("own") ? IORING_SETUP_SQPOLL : 0);
     if (mode_is("disk"))
         many(fd);
     else if (mode_is("own"))

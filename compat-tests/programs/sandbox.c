@@ -8,6 +8,8 @@
  *   rest       a filter while what the peer sent before it ended is unread
  *   child      a filter in a child that shares the connection, which the parent uses after that
  *   threads    a filter while another thread is blocked in a receive of its own connection
+ *   asleep     a filter while another thread, which it does not bind, sleeps in an epoll set of its own connection; argument 1:
+ *              for some seconds, instead of for ever
  *   listed     a filter that is there before the program starts, with what it and the shim call; then as question
  *   question   what only asks whether there are filters, and what fails, and PR_SET_NO_NEW_PRIVS
  */
@@ -146,6 +148,18 @@ static void *blocked(void *with) {
     return NULL;
 }
 
+/* Sleeps in a set until the peer sends when it did. */
+static void *asleep(void *with) {
+    int fd = *(int *)with, set = MUST(epoll_create1(0));
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = 5}, got;
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
+    CHECK(epoll_wait(set, &got, 1, argument(0, 0) ? 8000 : -1) == 1 && got.events == EPOLLIN && got.data.u64 == 5);
+    uint64_t sent;
+    CHECK(recv(fd, &sent, sizeof sent, MSG_DONTWAIT) == (ssize_t)sizeof sent);
+    CHECK(now_ms() - sent < 500);
+    return NULL;
+}
+
 static void question(int fd) {
     if (mode_is("question")) {
         MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
@@ -191,10 +205,10 @@ void server(void) {
         rest(fd);
     } else if (mode_is("child")) {
         child(fd);
-    } else if (mode_is("threads")) {
+    } else if (mode_is("threads") || mode_is("asleep")) {
         second = accepted(listener);
-        pthread_t other = start_thread(blocked, &second);
-        sleep_ms(50);
+        pthread_t other = start_thread(mode_is("asleep") ? asleep : blocked, &second);
+        sleep_ms(mode_is("asleep") ? 200 : 50);
         forbid(true);
         exchanges(fd, 100);
         CHECK(write(fd, "now", 3) == 3);
@@ -247,6 +261,12 @@ void client(void) {
         echo_until_now(fd);
         for (int i = 0; i < 50; i++)
             exchange(second, 16, (uint64_t)i);
+    } else if (mode_is("asleep")) {
+        second = connected();
+        echo_until_now(fd);
+        sleep_ms(1500);
+        uint64_t sent = now_ms();
+        write_all(second, &sent, sizeof sent);
     } else if (mode_is("rest")) {
         send_the_rest(fd);
     } else {

@@ -7,12 +7,17 @@
  *   vfork    as standard input of a child of vfork
  *   spawn    as standard input of a child of posix_spawn
  *   stdio    to fdopen
+ *   aio      to aio_read
+ *   submit   to io_submit
  *   set      the same, while the descriptor is in an epoll set, by which the rest is read; set_edge: edge-triggered
  * First argument: what the peer did, 0 nothing more, 1 shutdown, 2 close. Second: bytes.
  */
 #include "common.h"
 
+#include <aio.h>
+#include <linux/aio_abi.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 
 #define HEAD 10
 
@@ -43,6 +48,34 @@ static void note_relay(int fd, bool real) {
         mark("relayed", port != await_mark("real"));
 }
 
+static ssize_t by_c_library(int fd, void *to, size_t n) {
+    struct aiocb one = {.aio_fildes = fd, .aio_buf = to, .aio_nbytes = n};
+    const struct aiocb *list[] = {&one};
+    MUST(aio_read(&one));
+    while (aio_error(&one) == EINPROGRESS)
+        aio_suspend(list, 1, NULL);
+    return aio_return(&one);
+}
+
+static ssize_t by_kernel(int fd, void *to, size_t n) {
+    static aio_context_t context;
+    struct iocb one = {.aio_lio_opcode = IOCB_CMD_PREAD, .aio_fildes = (uint32_t)fd, .aio_buf = (uintptr_t)to,
+                       .aio_nbytes = n};
+    struct iocb *list[] = {&one};
+    struct io_event done;
+    if (context == 0 && syscall(SYS_io_setup, 8, &context) != 0)
+        return read(fd, to, n); /* not here */
+    MUST(syscall(SYS_io_submit, context, 1, list));
+    CHECK(syscall(SYS_io_getevents, context, 1, 1, &done, NULL) == 1);
+    return done.res;
+}
+
+static ssize_t some_of(int fd, void *to, size_t n) {
+    if (mode_is("aio"))
+        return by_c_library(fd, to, n);
+    return mode_is("submit") ? by_kernel(fd, to, n) : read(fd, to, n);
+}
+
 /* The stranger: reads the rest, to the end if there is one, and answers. */
 static void take(int in, int out) {
     uint64_t sum = SUM_START;
@@ -50,14 +83,14 @@ static void take(int in, int out) {
     char some[7777];
     while (n < bytes() - HEAD) {
         size_t want = bytes() - HEAD - n < sizeof some ? bytes() - HEAD - n : sizeof some;
-        ssize_t got = MUST(read(in, some, want));
+        ssize_t got = MUST(some_of(in, some, want));
         CHECK(got > 0);
         sum = checksum(sum, some, (size_t)got);
         n += (size_t)got;
     }
     CHECK(sum == expected());
     if (argument(0, 0) > 0)
-        CHECK(read(in, some, 1) == 0);
+        CHECK(some_of(in, some, 1) == 0);
     if (argument(0, 0) < 2)
         CHECK(write(out, &sum, sizeof sum) == sizeof sum);
     note_relay(in, false);
@@ -186,6 +219,11 @@ void helper(int fd) {
         CHECK(posix_spawn_file_actions_init(&actions) == 0);
         CHECK(posix_spawn_file_actions_adddup2(&actions, fd, 0) == 0);
         CHECK(posix_spawn(&child, "/proc/self/exe", &actions, NULL, arguments, environ) == 0);
+    } else if (mode_is("aio") || mode_is("submit")) {
+        set_nonblocking(fd, false);
+        take(fd, fd);
+        close(fd);
+        return;
     } else if (set >= 0) {
         FILE *f = fdopen(fd, "r+");
         CHECK(f);

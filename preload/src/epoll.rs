@@ -23,10 +23,9 @@ mod world;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use dp_channel::watch::{Set, SetName, Target, World, IN};
+use dp_channel::watch::{Set, SetName, Target, World};
 use dp_edge::sys::raw;
 
-use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::{inside, spin, state};
 use event::Event;
@@ -44,6 +43,8 @@ struct Place {
     taken: AtomicBool,
     /// Sets that had it before this one.
     life: AtomicU32,
+    /// One more than the life of the last set that went over to the kernel, and was not closed ([`hand_over`]).
+    handed_over: AtomicU32,
     /// Descriptors of this process that stand for the set.
     refs: AtomicU32,
     /// One of them.
@@ -322,18 +323,11 @@ pub fn expose(name: SetName, more: bool) {
     });
 }
 
-/// Whether some channel of the set has something that no bell announced.
-pub fn has_news(i: u32) -> bool {
-    let Some(family) = state::family() else { return false };
-    let mut news = false;
-    with_index(i, |set, _| {
-        news = set.rows().each().any(|r| {
-            let row = set.rows().get(r);
-            row.want & IN != 0
-                && row.conn().is_some_and(|conn| Channel::new(family, row.io, conn).has_reachable_tokens())
-        });
-    });
-    news
+/// Whether a set that is watched from outside, and readable as the kernel has it, has something for the program.
+pub fn is_ready(name: SetName) -> bool {
+    let mut ready = true;
+    with_index(name.place, |set, w| ready = !is_open(name) || set.is_ready(w));
+    ready
 }
 
 /// The set is given to somebody who does not see channels: from now on it is the kernel's.
@@ -344,11 +338,14 @@ pub fn give_away(i: u32) {
     });
 }
 
-/// The set is the kernel's alone from now on, and its number `fd` not ours.
+/// The set is the kernel's alone from now on, and its number `fd` not ours. Whoever sleeps in it goes on in the kernel's.
 pub fn hand_over(fd: i32, i: u32) {
     with_index(i, |set, w| {
         set.hand_over(w);
         w.end_event();
+        if let Some(p) = place(i) {
+            p.handed_over.store(name(i).life.wrapping_add(1), Ordering::Relaxed);
+        }
     });
     fdtable::set(fd, Entry::None);
     close(fd, i);

@@ -1,5 +1,5 @@
-//! The shim withdraws from a process that forbids itself what the shim needs: system calls, by seccomp(2), or the
-//! processor's clock.
+//! The shim withdraws from a process that forbids itself what the shim needs: system calls, by seccomp(2), the
+//! processor's clock, or descriptors, by setrlimit(2).
 //!
 //! A filter allows what its program calls, and kills for the rest, so from its first moment on we must call nothing that
 //! the program does not. Before it is in force, every connection goes back to TCP for good, epoll sets become the

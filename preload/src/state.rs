@@ -196,7 +196,7 @@ pub unsafe fn free_value<T>(p: *mut T) {
 }
 
 /// Descriptors a process must be allowed before the shim takes one of them.
-const ROOMY: u64 = 64;
+pub const ROOMY: u64 = 64;
 
 /// Descriptors this process may have, as far as that is of use.
 pub fn descriptor_limit() -> u64 {

@@ -132,6 +132,10 @@ macro_rules! table {
             twin fn __backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) -> () = ops::leave::backtrace_symbols_fd;
             // what a process forbids itself
             sleep fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int = ops::sandbox::prctl;
+            quick fn setrlimit(what: c_uint, limit: *const libc::rlimit) -> c_int = ops::sandbox::setrlimit;
+            twin fn setrlimit64(what: c_uint, limit: *const libc::rlimit) -> c_int = ops::sandbox::setrlimit;
+            quick fn prlimit(pid: libc::pid_t, what: c_uint, limit: *const libc::rlimit, old: *mut libc::rlimit) -> c_int = ops::sandbox::prlimit;
+            twin fn prlimit64(pid: libc::pid_t, what: c_uint, limit: *const libc::rlimit, old: *mut libc::rlimit) -> c_int = ops::sandbox::prlimit;
             // signals
             sleep fn sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;
             twin fn __sigaction(signal: c_int, action: *const libc::sigaction, old: *mut libc::sigaction) -> c_int = signals::set;

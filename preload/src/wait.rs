@@ -19,6 +19,7 @@ use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
 use crate::rx::Settled;
+use crate::retire::retire;
 use crate::{epoll, signals, spin, state};
 pub use event::inherited;
 use event::Event;
@@ -94,11 +95,16 @@ pub fn poll(
     let exposed = Exposed::begin(fds);
     // Where one has become a channel just now, the first look finds that out.
     let flight = (timeout != 0).then(|| Flight::begin(fds).0);
-    let result = looking(family, fds, flight.as_ref(), timeout, quiet, kernel);
+    let result = looking(family, fds, flight.as_ref(), timeout, quiet, &kernel);
     if let Some(flight) = flight {
         flight.end();
     }
     exposed.end();
+    // The event beside a list that is as long as it may be: the limit is somebody else's, or this process would be retired.
+    if result == Err(libc::EINVAL) && fds.len() as u64 == state::descriptor_limit() {
+        retire();
+        return kernel(fds, timeout);
+    }
     result
 }
 
@@ -290,14 +296,8 @@ fn at_once(family: Family, fds: &mut [pollfd]) -> Option<i32> {
 }
 
 fn any_news(family: Family, fds: &[pollfd]) -> bool {
-    let has_some = |p: &pollfd| {
-        p.events & IN != 0
-            && match fdtable::get(p.fd) {
-                Entry::Conn(_) => live(family, p).is_some_and(|c| c.is_readable()),
-                Entry::Epoll(i) => epoll::has_news(i),
-                _ => false,
-            }
-    };
+    // Of sets the kernel tells: they are exposed.
+    let has_some = |p: &pollfd| p.events & IN != 0 && live(family, p).is_some_and(|c| c.is_readable());
     briefly(|| fds.iter().any(has_some))
 }
 
@@ -338,8 +338,8 @@ fn correct(family: Family, fds: &mut [pollfd]) -> i32 {
                 p.revents |= libc::POLLERR;
             }
         } else if let Entry::Epoll(i) = fdtable::get(p.fd) {
-            if p.events & IN != 0 && epoll::has_news(i) {
-                p.revents |= p.events & IN;
+            if p.revents & IN != 0 && !epoll::is_ready(epoll::name(i)) {
+                p.revents &= !IN;
             }
         }
         n += i32::from(p.revents != 0);

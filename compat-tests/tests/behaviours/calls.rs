@@ -58,6 +58,7 @@ same_everywhere! {
     io_uring_with_linked_entries => Pair::c("ring").arg("linked");
     io_uring_changes_an_epoll_set => Pair::c("ring").arg("epoll");
     io_uring_reads_what_is_left_in_a_ring => Pair::c("ring").arg("rest");
+    io_uring_set_up_beside_what_is_left_in_a_ring => Pair::c("ring").arg("rest").arg("1");
     io_uring_passes_a_channel_on => Pair::c("ring").arg("pass");
     io_uring_told_of_a_socket_before_it_is_connected => Pair::c("ring").arg("before");
     io_uring_beside_another_channel => Pair::c("ring").arg("number");

@@ -50,6 +50,12 @@ same_everywhere! {
     stranded_under_vfork => Pair::c("stranded").arg("vfork").arg("1");
     stranded_and_spawned => Pair::c("stranded").arg("spawn");
     stranded_and_spawned_after_a_close => Pair::c("stranded").arg("spawn").arg("2").arg("5000");
+    stranded_before_aio_read => Pair::c("stranded").arg("aio");
+    stranded_before_aio_read_after_a_shutdown => Pair::c("stranded").arg("aio").arg("1").arg("5000");
+    stranded_before_aio_read_after_a_close => Pair::c("stranded").arg("aio").arg("2");
+    stranded_before_io_submit => Pair::c("stranded").arg("submit");
+    stranded_before_io_submit_after_a_shutdown => Pair::c("stranded").arg("submit").arg("1").arg("5000");
+    stranded_before_io_submit_after_a_close => Pair::c("stranded").arg("submit").arg("2");
     stranded_in_stdio => Pair::c("stranded").arg("stdio");
     stranded_in_stdio_after_a_close => Pair::c("stranded").arg("stdio").arg("2").arg("5000");
     stranded_in_stdio_beside_an_epoll_set => Pair::c("stranded").arg("set");
@@ -102,6 +108,19 @@ same_everywhere! {
     a_filter_of_system_calls_before_what_is_unread => Pair::c("sandbox").arg("rest");
     a_filter_of_system_calls_in_a_child => Pair::c("sandbox").arg("child");
     a_filter_of_system_calls_beside_a_blocked_thread => Pair::c("sandbox").arg("threads");
+    a_filter_of_system_calls_beside_a_thread_asleep_in_a_set => Pair::c("sandbox").arg("asleep");
+    a_filter_of_system_calls_beside_a_thread_asleep_in_a_set_for_a_while => Pair::c("sandbox").arg("asleep").arg("1");
+    no_descriptors_and_a_blocking_receive => Pair::c("limited").arg("recv");
+    no_descriptors_and_receives_that_do_not_block => Pair::c("limited").arg("nonblocking").arg("1");
+    no_descriptors_and_a_set => Pair::c("limited").arg("epoll");
+    no_descriptors_and_select => Pair::c("limited").arg("select").arg("2");
+    no_descriptors_and_select_for_a_time => Pair::c("limited").arg("select_time");
+    one_descriptor_and_poll => Pair::c("limited").arg("poll");
+    no_descriptors_by_another_process_and_a_blocking_receive => Pair::c("limited").arg("recv").arg("3");
+    no_descriptors_by_another_process_and_receives_that_do_not_block => Pair::c("limited").arg("nonblocking").arg("3");
+    no_descriptors_by_another_process_and_a_set => Pair::c("limited").arg("epoll").arg("3");
+    no_descriptors_by_another_process_and_select => Pair::c("limited").arg("select").arg("3");
+    one_descriptor_by_another_process_and_poll => Pair::c("limited").arg("poll").arg("3");
     a_filter_of_system_calls_from_the_start => Pair::c("sandbox").arg("listed");
     questions_about_filters => Pair::c("sandbox").arg("question");
 }

@@ -49,9 +49,13 @@ impl Info {
 const ESTABLISHED: u8 = 1;
 const FIN_WAIT1: u8 = 4;
 const FIN_WAIT2: u8 = 5;
+const TIME_WAIT: u8 = 6;
+const CLOSE: u8 = 7;
 const CLOSE_WAIT: u8 = 8;
 const LAST_ACK: u8 = 9;
 const CLOSING: u8 = 11;
+/// Both have ended, or there is no connection any more.
+const OVER: [u8; 4] = [TIME_WAIT, CLOSE, LAST_ACK, CLOSING];
 
 /// No FIN either way.
 fn none(state: u8) -> Option<u64> {
@@ -143,6 +147,13 @@ pub fn consumed(fd: i32) -> Option<u64> {
 /// As [`written_so_far`], of a dead receiver.
 pub fn consumed_so_far(fd: i32) -> Option<u64> {
     taken(fd, received)
+}
+
+/// Whether the peer has ended, and whether both have.
+pub fn ends(fd: i32) -> (bool, bool) {
+    let state = Info::of(fd).map_or(ESTABLISHED, |info| info.0[STATE]);
+    let over = OVER.contains(&state);
+    (over || state == CLOSE_WAIT, over)
 }
 
 /// Ends the connection of a socket, at both ends, by a reset; the next call on it gets ECONNRESET.

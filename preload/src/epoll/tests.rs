@@ -105,7 +105,7 @@ fn whoever_sleeps_in_a_set_hears_of_it_when_another_takes_its_bell_in_front_of_d
     }
     assert_eq!(raw::queued(c.fd), Ok(0), "the bell as well");
     assert_eq!(told(), Ok(1));
-    with_index(n, |set, _| set.leave(state::tid()));
+    with_index(n, |set, w| set.leave(state::tid(), w));
     fdtable::set(set, Entry::None);
     close(set, n);
 }

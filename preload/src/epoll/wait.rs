@@ -87,7 +87,8 @@ pub fn wait(
     };
     let (mut locked, result) = wait.run(locked, kernel)?;
     if !wait.is_closed() {
-        locked.parts().0.leave(tid);
+        let (set, mut w) = locked.parts();
+        set.leave(tid, &mut w);
     }
     locked.unlock();
     Some(result)
@@ -227,8 +228,14 @@ impl<'a> Wait<'a> {
         }
     }
 
+    /// Whether it went over to the kernel, and is open there. Under its lock.
+    fn is_the_kernels(&self) -> bool {
+        self.place.handed_over.load(Ordering::Relaxed) == self.name.life.wrapping_add(1)
+    }
+
     /// The set was closed by another thread, or a signal handler, with `got` as the kernel's last word. The kernel's own wait
-    /// would go on, so this one does; but there is no number by which it could hear of anything more.
+    /// would go on, so this one does; but there is no number by which it could hear of anything more. One that went over to the
+    /// kernel has its number, and hears of everything: nothing is called there but what the program calls.
     fn outlive(
         &self,
         locked: Locked<'a>,
@@ -240,9 +247,13 @@ impl<'a> Wait<'a> {
         if got != Ok(0) || rest == 0 {
             return Some((locked, got));
         }
-        let Some(empty) = own::once(&EMPTY, raw::epoll_create) else { return Some((locked, got)) };
+        let set = match self.is_the_kernels() {
+            true => Some(self.ep),
+            false => own::once(&EMPTY, raw::epoll_create),
+        };
+        let Some(set) = set else { return Some((locked, got)) };
         locked.unlock();
-        let got = kernel(empty, self.events, self.max as i32, rest);
+        let got = kernel(set, self.events, self.max as i32, rest);
         Some((self.place.lock(self.i)?, got))
     }
 

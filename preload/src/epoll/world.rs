@@ -391,6 +391,14 @@ impl World for Ground<'_> {
         }
     }
 
+    fn is_readable(&self) -> bool {
+        raw::is_readable(self.place.fd.load(Ordering::Relaxed))
+    }
+
+    fn is_set_ready(&mut self, set: SetName) -> bool {
+        super::is_ready(set)
+    }
+
     fn thread_lives(&self, tid: u32) -> bool {
         state::thread_lives(tid)
     }

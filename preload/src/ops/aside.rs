@@ -1,5 +1,5 @@
-//! Input and output that goes past every hook: io_submit, aio_read. What it is for becomes plain TCP ([`super::ring`] is
-//! the same for io_uring).
+//! Input and output that goes past every hook: io_submit, aio_read. What it is for becomes plain TCP, or the end of a relay
+//! ([`super::ring`] is the same for io_uring).
 
 use core::ffi::{c_int, c_long, c_void};
 
@@ -9,7 +9,7 @@ use libc::aiocb;
 use super::fail;
 use crate::real::Iocb;
 use crate::walk::nowhere;
-use crate::{leave, real, state};
+use crate::{give, real, state};
 
 /// Connections among the descriptors of `list` leave; files are what such programs are about.
 ///
@@ -25,7 +25,7 @@ pub unsafe fn submitted(n: c_long, list: *const *const Iocb) {
         let one = unsafe { *list.add(i) };
         if !nowhere(one) {
             // SAFETY: the program's operation.
-            leave::leave(unsafe { (*one).fd } as c_int, Reason::IoUring);
+            give::for_good(unsafe { (*one).fd } as c_int, Reason::IoUring);
         }
     }
 }
@@ -47,7 +47,7 @@ pub unsafe fn io_submit(context: *mut c_void, n: c_long, list: *const *const Ioc
 unsafe fn queued(a: *const aiocb) {
     if !nowhere(a) {
         // SAFETY: the program's operation.
-        leave::leave(unsafe { (*a).aio_fildes }, Reason::IoUring);
+        give::for_good(unsafe { (*a).aio_fildes }, Reason::IoUring);
     }
 }
 

@@ -22,7 +22,7 @@ use libc::{msghdr, sigset_t, size_t};
 use crate::fdtable::{self, Entry};
 use crate::real::{Params, Ring};
 use crate::walk::nowhere;
-use crate::{epoll, give, leave, log, real, state};
+use crate::{epoll, give, log, real, state};
 
 /// The process has a ring that cannot be followed: it may read and write any socket where no hook sees it.
 pub fn cannot_be_followed() {
@@ -32,7 +32,7 @@ pub fn cannot_be_followed() {
     state::end_channels(Reason::IoUring);
     fdtable::each(|fd, e| {
         if matches!(e, Entry::Conn(_)) {
-            leave::leave(fd, Reason::IoUring);
+            give::for_good(fd, Reason::IoUring);
         }
     });
 }

@@ -7,6 +7,7 @@ use libc::{epoll_event, fd_set, pollfd, sigset_t, size_t, timespec, timeval};
 use super::{errno, give_int};
 use crate::fdtable::{self, Entry};
 use crate::walk::nowhere;
+use crate::retire::retire;
 use crate::{epoll, kept, life, real, state, wait};
 use dp_edge::sys::raw;
 
@@ -265,6 +266,11 @@ fn select_with(
         return None;
     }
     let got = wait::poll(list, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+    // Unlike select(2), poll(2) refuses lists that are longer than the limit of descriptors.
+    if got == Err(libc::EINVAL) && list.len() as u64 > state::descriptor_limit() {
+        retire();
+        return None;
+    }
     Some(got.and_then(|_| sets.scatter(list)))
 }
 

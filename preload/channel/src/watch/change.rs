@@ -254,10 +254,11 @@ impl Set {
         if core::mem::take(&mut row.dirty) {
             self.dirty -= 1;
         }
-        let another = row.kernel_data != data;
+        let before = row.kernel_data;
         self.rows.set_kernel_data(r, data);
-        if another {
+        if before != data {
             self.cool_value(data, Some(r), w);
+            self.loses_value(before, w);
         }
         if self.rows.get(r).is_hot() {
             if events & SPECIAL != 0 || events & IN == 0 || !self.is_only_one(r, w) {
@@ -279,6 +280,8 @@ impl Set {
         self.peek_at(r, w);
         if self.waiters.anyone_asleep() && self.has_unheard(r, w) {
             self.kick(r, w);
+        } else {
+            self.tell_outside(w);
         }
     }
 
@@ -288,6 +291,7 @@ impl Set {
             if self.conn_of(r) == Some(conn) && !self.inherited && !self.rows.get(r).spent {
                 self.make_cold(r, w);
                 if self.rows.is_used(r) {
+                    self.rows.get_mut(r).silent = true;
                     self.hear(r, w);
                 }
             }
@@ -321,11 +325,7 @@ impl Set {
         if core::mem::replace(&mut self.unheard, true) {
             return;
         }
-        let data = self.rows.get(r).kernel_data;
-        if self.kicked.replace(data).is_some() {
-            w.unkick();
-        }
-        w.kick(data);
+        self.put_kick(r, w);
     }
 
     /// Row `r` is hot no more. Its sender may have told whoever sleeps, by a bell that wakes nobody: the kernel has the

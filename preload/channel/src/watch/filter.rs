@@ -16,6 +16,7 @@ impl Set {
         for k in from..from + got {
             let e = out.events[k];
             let (bits, data) = (e.events, e.u64);
+            self.kick_is_spent |= self.kicked == Some(data);
             let mut rows = self.rows.with_data(data);
             let (first, second) = (rows.next(), rows.next());
             drop(rows);
@@ -52,8 +53,7 @@ impl Set {
             }
         }
         if self.kicked.is_some() && !self.waiters.anyone_asleep() {
-            self.kicked = None;
-            w.unkick();
+            self.take_kick(w);
         }
     }
 
@@ -62,6 +62,13 @@ impl Set {
         let row = *self.rows.get(r);
         let conn = match row.target {
             Target::Conn(conn) if w.is_channel(conn) => conn,
+            Target::Set(set) if bits == IN & bits && !w.is_set_ready(set) => {
+                if row.want & ONESHOT != 0 && !row.detached {
+                    // The kernel took it for the one report.
+                    let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
+                }
+                return Some(0);
+            }
             _ => {
                 // It may be connected yet.
                 self.rows.get_mut(r).spent = row.want & ONESHOT != 0;
@@ -128,7 +135,13 @@ impl Set {
                     }
                 }
                 // What the program leaves in the ring has no bell: the next wait looks.
-                Settled::Ready if !is_hot && row.want & (ET | ONESHOT) == 0 => self.peek_at(r, w),
+                Settled::Ready if !is_hot && row.want & (ET | ONESHOT) == 0 => {
+                    self.peek_at(r, w);
+                    // The bell stays as long as there is something.
+                    if self.kicked != Some(row.kernel_data) {
+                        self.rows.get_mut(r).silent = false;
+                    }
+                }
                 Settled::Quiet => bits &= !IN,
                 Settled::Ready => {}
             }

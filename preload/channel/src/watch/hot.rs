@@ -169,7 +169,8 @@ impl Set {
             if edge && w.in_ring(conn, io) && seen == Some(w.frontier(conn, seen)) {
                 return;
             }
-            self.rows.get_mut(r).peek = true;
+            let row = self.rows.get_mut(r);
+            (row.peek, row.silent) = (true, true);
             self.peeks += 1;
         }
     }
@@ -267,6 +268,7 @@ impl Set {
         self.special -= usize::from(row.target != Target::Other);
         self.detached -= usize::from(row.detached);
         self.rows.remove(r);
+        self.loses_value(row.kernel_data, w);
     }
 
     /// Once per sleep: rows that had nothing for long leave the list of hot ones.

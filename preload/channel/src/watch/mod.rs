@@ -24,6 +24,7 @@
 mod change;
 mod filter;
 mod hot;
+mod outside;
 mod plain;
 mod replaced;
 mod report;
@@ -121,6 +122,10 @@ pub trait World {
     fn kick(&mut self, data: u64);
     /// No such event comes any more.
     fn unkick(&mut self);
+    /// Whether the kernel's set has an event.
+    fn is_readable(&self) -> bool;
+    /// Whether another set, of which the kernel says that it has an event, has one for the program ([`Set::is_ready`]).
+    fn is_set_ready(&mut self, set: SetName) -> bool;
     /// Whether a thread of this process lives.
     fn thread_lives(&self, tid: u32) -> bool;
     /// An inherited set is used here from now on: whoever else has it is to hear of that. `wake`: also who sleeps in it; then no
@@ -160,8 +165,10 @@ pub struct Set {
     dirty: u32,
     peeks: u32,
     turn: usize,
-    /// Somebody asleep was sent an event with this value, and has not been here since.
+    /// Somebody asleep, or outside, was sent an event with this value, and nobody has been here since.
     kicked: Option<u64>,
+    /// The kernel may have told somebody of that event, and tells it once.
+    kick_is_spent: bool,
     /// Nobody has come back from a sleep since then.
     unheard: bool,
     /// Values, a bit for a sixty-fourth of them, of descriptors that were closed unseen. A copy of such a one may keep its
@@ -200,6 +207,7 @@ impl Set {
             peeks: 0,
             turn: 0,
             kicked: None,
+            kick_is_spent: false,
             unheard: false,
             forgotten: 0,
             hot_first: false,
@@ -253,8 +261,11 @@ impl Set {
     }
 
     /// The thread's wait is over.
-    pub fn leave(&mut self, tid: u32) {
+    pub fn leave(&mut self, tid: u32, w: &mut impl World) {
         self.waiters.leave(tid);
+        if self.exposed > 0 {
+            self.tell_outside(w);
+        }
     }
 
     /// The thread is about to sleep in the kernel, or is back. Whoever changes the set meanwhile tells the kernel at
@@ -267,17 +278,22 @@ impl Set {
     /// The set's own readiness is about to be watched: it has to be the kernel's. Or no more.
     pub fn expose(&mut self, more: bool, w: &mut impl World) {
         if more {
-            if self.inherited {
-                self.use_both(w);
-            }
-            self.exposed += 1;
-            self.cool_all(w);
-            // Bells left from when they were hot would look like something to read.
-            for r in 0..self.rows.high() {
-                self.settle_row(r, w);
-            }
+            self.is_exposed(w);
         } else {
             self.exposed = self.exposed.saturating_sub(1);
+        }
+        self.tell_outside(w);
+    }
+
+    fn is_exposed(&mut self, w: &mut impl World) {
+        if self.inherited {
+            self.use_both(w);
+        }
+        self.exposed += 1;
+        self.cool_all(w);
+        // Bells left from when they were hot would look like something to read.
+        for r in 0..self.rows.high() {
+            self.settle_row(r, w);
         }
     }
 
@@ -292,7 +308,11 @@ impl Set {
 
     /// The kernel alone is to say what is ready, for good: it gets everything that was kept from it.
     pub fn hand_over(&mut self, w: &mut impl World) {
-        self.expose(true, w);
+        // Whoever sleeps goes on in the kernel's set, which tells what there is: nobody is to be woken by an event of ours, which
+        // the program would be told of.
+        self.unheard = true;
+        self.take_kick(w);
+        self.is_exposed(w);
         for r in 0..self.rows.high() {
             if self.inherited || self.conn_of(r).is_none() {
                 continue;
@@ -321,7 +341,7 @@ impl Set {
         self.forks = self.forks.wrapping_add(1);
         self.waiters = Waiters::new();
         // A kick that is under way is for the parent's threads.
-        (self.unheard, self.kicked) = (false, None);
+        (self.unheard, self.kicked, self.kick_is_spent) = (false, None, false);
         for r in 0..self.rows.high() {
             if self.dirty == 0 {
                 break;

@@ -65,6 +65,8 @@ pub struct Row {
     pub dirty: bool,
     /// Cold, and its ring holds something that no bell announced: to be looked at before the next sleep.
     pub peek: bool,
+    /// The same, and the kernel does not say that it has something, as it does while a bell of it is not taken.
+    pub silent: bool,
     /// Edge-triggered: writability is to be reported once.
     pub out_edge: bool,
     /// EPOLLONESHOT, and it was reported: nothing until the program sets interest anew.
@@ -94,6 +96,7 @@ impl Row {
             reported: (0, 0),
             dirty: false,
             peek: false,
+            silent: false,
             out_edge: true,
             spent: false,
             detached: false,

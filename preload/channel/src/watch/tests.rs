@@ -10,6 +10,7 @@ mod asleep;
 mod edges;
 mod forks;
 mod kernel;
+mod outside;
 mod replaced;
 mod world;
 
@@ -99,9 +100,10 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Many begin with two connections that are hot and have nothing, or with a thread that sleeps then: few would come so far.
+/// Many begin with two connections that are hot and have nothing, with a thread that sleeps then, or with somebody outside: few
+/// would come so far.
 fn program() -> impl Strategy<Value = Vec<Op>> {
-    let begins = (0..3usize, events()).prop_map(|(how, events)| {
+    let begins = (0..4usize, events()).prop_map(|(how, events)| {
         let hot = |conn: usize| {
             let add = Op::Add(conn as i32, events | IN, 100 + conn as u64);
             [add, Op::Arrives(conn), Op::Look(0, 4), Op::Takes(conn, true)]
@@ -109,6 +111,8 @@ fn program() -> impl Strategy<Value = Vec<Op>> {
         match how {
             0 => Vec::new(),
             1 => [hot(0), hot(1)].concat(),
+            // Something that no bell announced, in a set that is watched from outside.
+            2 => [&hot(0)[..], &hot(1), &[Op::Arrives(0), Op::Arrives(0), Op::Expose(true)]].concat(),
             _ => [&hot(0)[..], &hot(1), &[Op::Look(0, 4), Op::Sleep(0)]].concat(),
         }
     });

@@ -9,6 +9,7 @@ impl Set {
     /// anew, and nothing is hot.
     pub fn mend(&mut self, w: &mut impl World) {
         self.rebuild(w);
+        self.kick_is_spent = true;
         self.cool_all(w);
         for r in 0..self.rows.high() {
             if let Some(conn) = self.conn_of(r) {

@@ -309,6 +309,12 @@ impl World for Kernel {
     fn unkick(&mut self) {
         self.kick = None;
     }
+    fn is_readable(&self) -> bool {
+        self.is_ready()
+    }
+    fn is_set_ready(&mut self, _: SetName) -> bool {
+        true
+    }
     fn thread_lives(&self, _: u32) -> bool {
         true
     }

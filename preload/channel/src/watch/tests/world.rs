@@ -367,7 +367,7 @@ impl Sim {
     pub fn wait_with_bits(&mut self, thread: usize, max: usize) -> Result<Vec<(u32, u64)>, String> {
         self.set.enter(thread as u32 + 1, &mut self.kernel);
         let told = self.gather(max);
-        self.set.leave(thread as u32 + 1);
+        self.set.leave(thread as u32 + 1, &mut self.kernel);
         self.check(&told, None)?;
         Ok(told.into_iter().map(|(bits, data)| (bits & (IN | OUT), data)).collect())
     }
@@ -376,7 +376,7 @@ impl Sim {
     pub fn wait_now(&mut self, thread: usize, max: usize) -> Result<Vec<u64>, String> {
         self.set.enter(thread as u32 + 1, &mut self.kernel);
         let told = self.gather(max);
-        self.set.leave(thread as u32 + 1);
+        self.set.leave(thread as u32 + 1, &mut self.kernel);
         self.check(&told, (max > 8).then_some(()))?;
         Ok(told.into_iter().map(|e| e.1).collect())
     }
@@ -404,7 +404,7 @@ impl Sim {
             if self.set.hot() > 0 || self.set.peeks() > 0 {
                 let told = self.gather(8);
                 if !told.is_empty() {
-                    self.set.leave(tid);
+                    self.set.leave(tid, &mut self.kernel);
                     return self.check(&told, None);
                 }
             }
@@ -439,10 +439,11 @@ impl Sim {
             if told.is_empty() {
                 self.go_on(thread)?;
             } else {
-                self.set.leave(thread as u32 + 1);
+                self.set.leave(thread as u32 + 1, &mut self.kernel);
                 self.check(&told, None)?;
             }
         }
+        self.is_seen_from_outside()?;
         // The bell that tells it may be on its way, behind bytes.
         let comes = self.kernel.files.iter().any(|f| f.grouped && f.bells_in_flight > 0);
         let asleep = self.asleep.iter().any(|&a| a) && !(self.kernel.group == Group::Told && comes);
@@ -453,6 +454,39 @@ impl Sim {
             }
         }
         Ok(())
+    }
+
+    /// Whoever watches the set from outside asks the kernel alone: its set is ready while anything is to be reported. And what of
+    /// that is our doing is true.
+    fn is_seen_from_outside(&mut self) -> Result<(), String> {
+        let asleep = self.asleep.iter().any(|&a| a);
+        if self.exposed > 0 && !asleep && self.kernel.kick.is_some() {
+            self.set.is_ready(&mut self.kernel);
+            let holds = |(key, reg): (&Key, &Reg)| self.ready(key.0) & reg.events & IN != 0 && !reg.spent;
+            if self.kernel.kick.is_some() && !self.believed.iter().any(holds) {
+                return Err(format!("readable from outside, without {:?}", self.believed));
+            }
+        }
+        let is_due = |(key, reg): &(&Key, &Reg)| {
+            let due = !reg.spent && !reg.doubtful && (reg.events & ET == 0 || reg.edge);
+            due && self.ready(key.0) & reg.events & IN != 0 && !self.awaits_bell(key.0)
+        };
+        match self.believed.iter().find(is_due) {
+            Some(due) if self.exposed > 0 && !self.kernel.is_ready() => {
+                Err(format!("watched from outside, where nobody sees {due:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The bell of what is in the ring is on its way, behind bytes.
+    fn awaits_bell(&self, file: usize) -> bool {
+        self.kernel.files[file].bells_in_flight > 0
+    }
+
+    /// Whether somebody who asks the kernel of the set from outside, and then the set itself, finds something there.
+    pub fn is_found_ready(&mut self) -> bool {
+        self.kernel.is_ready() && self.set.is_ready(&mut self.kernel)
     }
 
     /// What was told is true, and with `all`, is all.
