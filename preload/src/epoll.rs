@@ -11,6 +11,7 @@
 //! Lock order: a set's lock, then those of sets inside it, then a connection's. Nothing sleeps in the kernel holding one.
 
 mod event;
+mod forked;
 mod list;
 mod lock;
 mod places;
@@ -30,9 +31,11 @@ use crate::fdtable::{self, Entry};
 use crate::{inside, spin, state};
 use event::Event;
 pub use event::{next_number, without};
+use forked::begun;
+pub use forked::{go_on, hold_still, inherited, Others};
 use list::Looked;
 use lock::{Had, Lock};
-use places::{made, place, places, take};
+use places::{place, places, take};
 use relatives::Relatives;
 pub use wait::wait;
 pub use world::begins;
@@ -45,13 +48,16 @@ struct Place {
     life: AtomicU32,
     /// One more than the life of the last set that went over to the kernel, and was not closed ([`hand_over`]).
     handed_over: AtomicU32,
+    /// In which process of a line of forks the set is this one's ([`forked`]).
+    forks: AtomicU32,
     /// Descriptors of this process that stand for the set.
     refs: AtomicU32,
     /// One of them.
     fd: AtomicI32,
     lock: Lock,
-    /// The thread that holds the lock for a fork; nobody is in the set then. 0: none.
-    still: AtomicU32,
+    /// Whoever gives the lock back wakes who sleeps in the set: a bell was taken that may have told him. 0: none was; a
+    /// connection's number plus one; or [`SEVERAL`].
+    robbed: AtomicU32,
     /// What is looked at without the lock; made for the first hot connection, and kept.
     looked: AtomicPtr<Looked>,
     /// When the kernel was asked last, ns, and how often it was not since.
@@ -71,11 +77,16 @@ struct Place {
 // SAFETY: `set` is used under the lock only; the rest is made of atomics.
 unsafe impl Sync for Place {}
 
+/// Bells of more than one connection were taken.
+const SEVERAL: u32 = u32::MAX;
+
 /// A locked set, until it is unlocked ([`lock`]).
 #[must_use]
 struct Locked<'a> {
     place: &'a Place,
     index: u32,
+    /// This thread had it before, for its fork, and keeps it.
+    kept: bool,
 }
 
 impl<'a> Locked<'a> {
@@ -95,15 +106,19 @@ impl<'a> Locked<'a> {
     }
 
     fn unlock(self) {
-        self.place.lock.unlock();
+        if !self.kept {
+            self.place.lock.unlock();
+            self.place.wake_robbed(self.index);
+        }
     }
 }
 
 impl Place {
     /// `None` in a signal handler that interrupted this thread while it had the lock.
     fn lock(&self, index: u32) -> Option<Locked<'_>> {
+        self.begin_in_child(index);
         let had = self.lock.lock()?;
-        let mut locked = Locked { place: self, index };
+        let mut locked = Locked { place: self, index, kept: had == Had::Kept };
         if had == Had::Torn {
             let (set, mut w) = locked.parts();
             set.mend(&mut w);
@@ -113,7 +128,36 @@ impl Place {
 
     /// [`Lock::lock_soon`].
     fn lock_soon(&self, index: u32) -> Option<Locked<'_>> {
-        self.lock.lock_soon().then_some(Locked { place: self, index })
+        self.begin_in_child(index);
+        let had = self.lock.lock_soon()?;
+        Some(Locked { place: self, index, kept: had == Had::Kept })
+    }
+
+    /// A bell of connection `conn` was taken that may have told whoever sleeps in the set: see [`Place::robbed`].
+    fn rob(&self, conn: u32) {
+        let more = |had| Some(if had == 0 || had == conn + 1 { conn + 1 } else { SEVERAL });
+        let _ = self.robbed.fetch_update(Ordering::SeqCst, Ordering::Relaxed, more);
+    }
+
+    /// Wakes them, unless another thread, or this one further up its stack, has the lock, and does so when it gives that back.
+    /// Nobody's work is lost where its last attempt to have the lock is later than the look of him who had it: by many times as
+    /// long as a store may take to be seen.
+    #[inline(always)]
+    fn wake_robbed(&self, index: u32) {
+        if self.robbed.load(Ordering::Relaxed) != 0 {
+            self.wake_robbed_now(index);
+        }
+    }
+
+    #[cold]
+    fn wake_robbed_now(&self, index: u32) {
+        if let Some(locked) = self.lock_soon(index) {
+            locked.once(|set, w| match self.robbed.swap(0, Ordering::AcqRel) {
+                0 => {}
+                SEVERAL => set.bell_was_taken(None, w),
+                conn => set.bell_was_taken(Some(conn - 1), w),
+            });
+        }
     }
 }
 
@@ -141,6 +185,7 @@ pub fn born(fd: i32) -> Option<u32> {
         p.hits.store(0, Ordering::Relaxed);
         p.spin.store(state::SPIN.load(Ordering::Relaxed), Ordering::Relaxed);
         p.slept.store(0, Ordering::Relaxed);
+        p.robbed.store(0, Ordering::Relaxed);
         p.relatives.renew();
         locked.once(|set, _| {
             set.renew(true);
@@ -256,12 +301,13 @@ pub fn bells_are_gone(conn: u32) {
 }
 
 /// A bell of connection `conn` was taken, or its word is cold, while a set that it tells may sleep: who sleeps there looks at
-/// everything. The caller may have a connection's lock; where a set is locked for long, its second look finds out.
+/// everything. The caller may have a connection's lock, or be inside that very set: then whoever has the set does it.
 #[cold]
 pub fn bell_was_taken(conn: u32) {
     each_set_of(conn, |i| {
-        if let Some(locked) = place(i).and_then(|p| p.lock_soon(i)) {
-            locked.once(|set, w| set.bell_was_taken(conn, w));
+        if let Some(p) = place(i) {
+            p.rob(conn);
+            p.wake_robbed_now(i);
         }
     });
 }
@@ -354,7 +400,7 @@ pub fn hand_over(fd: i32, i: u32) {
 /// The arena at `range` is about to be unmapped; no connection in it is live any more. False while some thread may still
 /// look at one that was, or works with a set. The caller may have a connection's lock.
 pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
-    let forgotten = places()
+    let forgotten = begun()
         .all(|(i, p)| p.lock_soon(i).map(|locked| locked.once(|_, w| w.forget_groups_in(range))).is_some());
     forgotten && spin::nobody_looks()
 }
@@ -362,83 +408,12 @@ pub fn forget_arena(range: &core::ops::Range<usize>) -> bool {
 /// This process becomes another program, which knows of no set: relatives that have connections of its sets are told by bells from
 /// here on, and its groups are free. Where that fails, the sets go on, and have hot ones anew.
 pub fn before_exec() {
-    for (i, _) in places() {
+    for (i, _) in begun() {
         with_index(i, |set, w| {
             if !set.is_inherited() {
                 set.cool(w);
                 w.leave_groups(false);
             }
         });
-    }
-}
-
-/// How often a fork tries to have all sets to itself, and how long is waited in between, ns: some 10 ms in all.
-const TRIES: u32 = 200;
-const TRY: u32 = 50_000;
-
-/// Before a fork: parent and child are to find the same in the kernel's sets, and no other thread is in a set until [`go_on`], or the
-/// child would have it half changed.
-pub fn hold_still() {
-    let leave_as_it_is = |p: &Place, set: &mut Set, w: &mut Ground| {
-        set.sync(w);
-        p.relatives.may_be();
-    };
-    if inside::alone() {
-        places().for_each(|(i, p)| with_index(i, |set, w| leave_as_it_is(p, set, w)));
-        return;
-    }
-    let hold = |i, p: &Place| {
-        let Some(mut locked) = p.lock_soon(i) else { return false };
-        let (set, mut w) = locked.parts();
-        leave_as_it_is(p, set, &mut w);
-        // From here on it is whole.
-        p.still.store(state::tid(), Ordering::Relaxed);
-        true
-    };
-    for _ in 0..TRIES {
-        let Some((i, p)) = places().find(|&(i, p)| !hold(i, p)) else { return };
-        // Whoever has it may wait for another, inside of it.
-        go_on();
-        match p.lock.is_left() {
-            true => with_index(i, |_, _| {}),
-            false => raw::nap(TRY),
-        }
-    }
-    // Its holder does not come to run, or has ended. The child does with what is left of what it has.
-    for (i, p) in places() {
-        if !hold(i, p) {
-            p.relatives.may_be();
-        }
-    }
-}
-
-/// In the parent, after a fork. Another thread may fork at the same time; and a place that is free by now was held, too, where
-/// its set was closed just before.
-pub fn go_on() {
-    let me = state::tid();
-    made().filter(|(_, p)| p.still.load(Ordering::Relaxed) == me).for_each(|(_, p)| {
-        p.still.store(0, Ordering::Relaxed);
-        p.lock.reset();
-    });
-}
-
-/// In a forked child: the sets are the parent's, too, and their groups are its alone.
-pub fn inherited() {
-    for (i, p) in made() {
-        // One that was held for the fork is whole.
-        let held_still = p.still.load(Ordering::Relaxed) != 0;
-        state::clear(&p.still);
-        let torn = p.lock.reset() && !held_still;
-        if !p.taken.load(Ordering::Relaxed) {
-            continue;
-        }
-        let mut w = Ground::new(p, i);
-        w.leave_groups(true);
-        // SAFETY: a new child has one thread, and the lock is free.
-        let set = unsafe { &mut *p.set.get() };
-        if torn {
-            set.rebuild(&mut w);
-        }
-        set.inherit(&mut w);
     }
 }

@@ -57,7 +57,7 @@ pub fn heat(c: &Conn) {
     word.make_hot();
     // Who has just begun to counted itself first, and found the word cold, perhaps: one of us sees the other.
     if relied_on() {
-        word.make_cold();
+        word.make_cold_beside();
     }
 }
 

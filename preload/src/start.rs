@@ -8,14 +8,6 @@ use dp_rules::config::{self, environment, slips};
 
 use crate::{epoll, fdtable, groups, inside, life, log, lost, rules, state};
 
-extern "C" {
-    fn pthread_atfork(
-        prepare: Option<unsafe extern "C" fn()>,
-        parent: Option<unsafe extern "C" fn()>,
-        child: Option<unsafe extern "C" fn()>,
-    ) -> libc::c_int;
-}
-
 #[ctor::ctor(unsafe)]
 fn start() {
     // A panic here must not take the program down: it then runs without us.
@@ -91,10 +83,7 @@ fn prepare() {
     log::keep();
     let _ = (inside::ENDS.set(life::end), state::MAKES_ROOM.set(|family| life::dead::clear(family, true)));
     let _ = groups::WAKES.set(epoll::bell_was_taken);
-    // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it.
-    unsafe {
-        pthread_atfork(Some(life::prepare_fork_c), Some(life::parent_of_fork_c), Some(life::child_of_fork_c))
-    };
+    life::register();
     state::ON.store(true, Ordering::Release);
     log::started(&from);
 }

@@ -7,7 +7,8 @@
 //! The forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
 //! by pthread_cancel, whose unwinding must pass through the hook: redhook's `catch_unwind` would abort the
 //! program there, so they are plain `extern "C-unwind"` functions. So is `epoll_ctl`, which event loops call as often as they wait: a
-//! signal handler may end its thread there. A `twin` is another name of the call above
+//! signal handler may end its thread there. And `__register_atfork`, which other libraries' constructors call before redhook's own
+//! has run: it hands such calls on. A `twin` is another name of the call above
 //! it: numbers have 64 bits here, with and without the 64 in the name. A `guest` belongs to a library that the
 //! program may not have: it is looked for when it is called, and may not be there. A `sleep` call that an older C library
 //! lacks fails with ENOSYS: a program that looks for it finds ours.
@@ -95,6 +96,7 @@ macro_rules! table {
             sleep fn _Fork() -> libc::pid_t = ops::fork::bare_fork;
             sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
             twin fn __clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
+            sleep fn __register_atfork(prepare: usize, parent: usize, child: usize, dso: *mut c_void) -> c_int = ops::fork::register_atfork;
             // input and output where no hook is
             guest fn io_uring_setup(entries: c_uint, params: *mut Params) -> c_int = ops::ring::io_uring_setup;
             guest fn io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int = ops::ring::io_uring_queue_init;

@@ -22,6 +22,11 @@ same_everywhere! {
     fork_and_exec_while_a_thread_accepts => Pair::c("fork_window").arg("exec");
     fork_that_fails => Pair::c("fork_lives").arg("fails");
     forks_of_two_threads => Pair::c("fork_lives").arg("threads");
+    forks_with_handlers_that_lock => Pair::c("fork_handlers").arg("locks");
+    forks_with_handlers_that_use_a_set => Pair::c("fork_handlers").arg("sets");
+    forks_beside_signals_that_use_a_set => Pair::c("fork_handlers").arg("signals");
+    forks_that_last_beside_a_set => Pair::c("fork_handlers").arg("vfork");
+    a_child_has_its_parents_signal_mask => Pair::c("fork_handlers").arg("mask");
     a_child_of_vfork_makes_sockets => Pair::c("fork_lives").arg("vfork");
     a_child_executes_and_lasts => Pair::c("fork_lives").arg("exec");
     a_child_cannot_execute_and_goes_on => Pair::c("fork_lives").arg("failed");

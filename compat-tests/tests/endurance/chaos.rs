@@ -53,11 +53,11 @@ fn tasks_and_threads_survive_their_races() {
 }
 
 /// Programs of races in every mode, with other choices in each run: threads that poll together, sets beside sets, numbers that
-/// are renewed, ends beside receivers, processes that share connections, every kind of receive, storms of signals.
+/// are renewed, ends beside receivers, processes that share connections, forks beside threads, every kind of receive, storms of signals.
 #[test]
 fn races_of_other_kinds_end_well() {
     let _turn = product::alone();
-    let kinds: [[&str; 2]; 10] = [
+    let kinds: [[&str; 2]; 11] = [
         ["polled", "poll"],
         ["polled", "select"],
         ["sets", "sets"],
@@ -65,6 +65,7 @@ fn races_of_other_kinds_end_well() {
         ["cut_beside", "cut_beside"],
         ["workers", "accept"],
         ["workers", "shared"],
+        ["forking", "forking"],
         ["receives", "receives"],
         ["storm", "restart"],
         ["storm", "interrupt"],

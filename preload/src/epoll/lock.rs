@@ -14,9 +14,12 @@ use crate::state;
 pub struct Lock {
     /// The owner's thread.
     owner: AtomicU32,
-    /// Where on its stack the owner took it: tells a signal handler inside it from a lock left by longjmp.
+    /// Where on its stack the owner took it: tells a signal handler inside it from a lock left by longjmp. Or [`FOR_A_FORK`].
     frame: AtomicU64,
 }
+
+/// In place of a frame: nobody is in what the lock guards, and its owner keeps it so while it forks.
+const FOR_A_FORK: u64 = 1;
 
 /// How the lock was had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub enum Had {
     Whole,
     /// Its last owner left it by longjmp, or with its thread: what it guards may be half done.
     Torn,
+    /// This thread had it, for its fork, and has it still when this is over.
+    Kept,
 }
 
 impl Lock {
@@ -35,7 +40,9 @@ impl Lock {
         let here = 0u8;
         let frame = &raw const here as u64;
         let had = if self.free_to(me) { Had::Whole } else { self.wait(me, frame)? };
-        self.frame.store(frame, Ordering::Relaxed);
+        if had != Had::Kept {
+            self.frame.store(frame, Ordering::Relaxed);
+        }
         Some(had)
     }
 
@@ -45,25 +52,45 @@ impl Lock {
         self.owner.store(0, Ordering::Release);
     }
 
-    /// The same for somebody who has a connection's lock, which comes after a set's: does not wait for long. False also where
+    /// The same for somebody who has a connection's lock, which comes after a set's: does not wait for long. `None` also where
     /// another thread has it all the while.
-    pub fn lock_soon(&self) -> bool {
+    pub fn lock_soon(&self) -> Option<Had> {
         let me = state::tid();
         let here = 0u8;
-        let free = (0..220).any(|turn| {
-            self.free_to(me) || {
-                if turn < 200 {
-                    core::hint::spin_loop()
-                } else {
-                    raw::yield_now()
-                }
-                false
+        for turn in 0..220 {
+            if self.free_to(me) {
+                self.frame.store(&raw const here as u64, Ordering::Relaxed);
+                return Some(Had::Whole);
             }
-        });
-        if free {
-            self.frame.store(&raw const here as u64, Ordering::Relaxed);
+            if self.owner.load(Ordering::Relaxed) == me {
+                return self.is_for_a_fork().then_some(Had::Kept);
+            }
+            if turn < 200 {
+                core::hint::spin_loop()
+            } else {
+                raw::yield_now()
+            }
         }
-        free
+        None
+    }
+
+    /// What was had by [`Lock::lock_soon`] stays so while this thread forks.
+    pub fn keep_for_a_fork(&self) {
+        self.frame.store(FOR_A_FORK, Ordering::Release);
+    }
+
+    /// Gives it back if this thread has it for its fork. Whether it had.
+    pub fn unlock_after_a_fork(&self) -> bool {
+        let had = self.is_for_a_fork() && self.owner.load(Ordering::Relaxed) == state::tid();
+        if had {
+            self.unlock();
+        }
+        had
+    }
+
+    /// Whether some thread has it for its fork: what it guards is whole.
+    pub fn is_for_a_fork(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) != 0 && self.frame.load(Ordering::Acquire) == FOR_A_FORK
     }
 
     fn free_to(&self, me: u32) -> bool {
@@ -76,6 +103,9 @@ impl Lock {
         while !self.free_to(me) {
             let owner = self.owner.load(Ordering::Relaxed);
             if owner == me {
+                if self.is_for_a_fork() {
+                    return Some(Had::Kept);
+                }
                 // Stacks grow downwards: a handler lies below what it interrupted.
                 let outer = self.frame.load(Ordering::Relaxed);
                 let inside = frame < outer || raw::on_signal_stack_above(outer);
@@ -106,7 +136,7 @@ impl Lock {
         owner != 0 && !state::thread_lives(owner)
     }
 
-    /// Free again, whoever had it: by who has it for a fork, or in the only thread of a forked child. Whether somebody had.
+    /// Free again, whoever had it: in the only thread of a forked child. Whether somebody had.
     pub fn reset(&self) -> bool {
         let torn = self.owner.load(Ordering::Relaxed) != 0;
         if torn {

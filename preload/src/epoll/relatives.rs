@@ -2,70 +2,116 @@
 //!
 //! A forked child has its parent's kernel set. What the parent has hot and the child does not know, a bell or an event tells
 //! the kernel's set, and the kernel wakes one of the two. Most children never look, so the parent's connections stay hot
-//! until one does: it counts that in the family's memory, and wakes who sleeps there. The parent looks at the count
-//! before it sleeps, behind the word by which it says so.
+//! until one does: it counts that in the family's memory, and then, if somebody sleeps there, wakes him and waits until he is awake.
+//! The parent counts itself before it sleeps, and looks at the child's count behind that: one of the two sees the other.
+//!
+//! A set gets a number when a process is forked. The counts are those of [`FORKED_SETS`] sets: two with the same ones are taken for one
+//! another, which costs what is hot, and a moment for who begins.
 
-use core::sync::atomic::{fence, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
+use dp_channel::family::{ForkedSet, FORKED_SETS};
 use dp_edge::sys::raw;
 
-use super::event::Event;
+use super::event::{self, Event};
 use crate::state;
 
-/// Zero: no process was forked since the set was made.
-pub struct Relatives(AtomicU32);
+/// All zero: no process was forked since the set was made.
+pub struct Relatives {
+    /// By which parent and child know the set; 0: none.
+    number: AtomicU32,
+    /// Relatives that had begun to use it when it got its number; or [`KNOWN`].
+    begun: AtomicU32,
+}
 
-/// No more is to be learnt of the set.
+/// One has begun since, and no more is to be learnt.
 const KNOWN: u32 = u32::MAX;
 
-/// How long whoever sleeps in a set has to wake before the relative that woke it waits there itself, ns; once for each set.
-const OTHERS_FIRST: u32 = 1_000_000;
+/// How often whoever sleeps is looked at until he is awake, and how long is waited in between, ns: some 10 ms in all. He may be
+/// stopped, or have been ended in his sleep.
+const TRIES: u32 = 200;
+const TRY: u32 = 50_000;
 
-/// Sets that relatives have begun to use, from 1 on.
-fn count() -> u32 {
-    let sets = state::family().map_or(0, |family| family.header().sets.load(Ordering::Relaxed));
-    sets % (KNOWN - 1) + 1
+fn counts(number: u32) -> Option<&'static ForkedSet> {
+    let sets = &state::family()?.header().sets;
+    (number != 0).then(|| &sets[number as usize % FORKED_SETS])
+}
+
+fn begun(of: &ForkedSet) -> u32 {
+    of.begun.load(Ordering::SeqCst) % KNOWN
+}
+
+/// Whoever sleeps in a set that relatives may begin to use.
+#[must_use]
+pub struct Asleep(Option<&'static ForkedSet>);
+
+impl Asleep {
+    /// He is awake.
+    pub fn is_over(self) {
+        if let Some(counts) = self.0 {
+            counts.asleep.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Relatives {
     /// A new set.
     pub fn renew(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.number.store(0, Ordering::Relaxed);
+        self.begun.store(0, Ordering::Relaxed);
     }
 
     /// A process is about to be forked.
     pub fn may_be(&self) {
-        if self.0.load(Ordering::Relaxed) == 0 {
-            self.0.store(count(), Ordering::Relaxed);
+        if self.number.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let number = event::next_number().unwrap_or(0);
+        if let Some(counts) = counts(number) {
+            self.begun.store(begun(counts), Ordering::Relaxed);
+            self.number.store(number, Ordering::Release);
         }
     }
 
     /// Whether one may begin to use the set while this process sleeps in it.
     pub fn may_come(&self) -> bool {
-        !matches!(self.0.load(Ordering::Relaxed), 0 | KNOWN)
+        self.number.load(Ordering::Relaxed) != 0 && self.begun.load(Ordering::Relaxed) != KNOWN
     }
 
-    /// Whether one has begun to use a set since: perhaps this one. Says so once. The caller has said that it sleeps, and
-    /// fenced.
-    pub fn wait(&self) -> bool {
-        let before = self.0.load(Ordering::Relaxed);
-        let news = before != 0 && before != KNOWN && before != count();
-        if news {
-            self.0.store(KNOWN, Ordering::Relaxed);
+    /// This process is about to sleep in the set; `hot`: something in it is. `None`: a relative has begun to use it, so nothing may
+    /// be; that is said once.
+    pub fn falls_asleep(&self, hot: bool) -> Option<Asleep> {
+        let known = || self.begun.load(Ordering::Relaxed);
+        let looks_out = hot && self.may_come();
+        let Some(counts) = counts(self.number.load(Ordering::Relaxed)).filter(|_| looks_out) else {
+            return Some(Asleep(None));
+        };
+        counts.asleep.fetch_add(1, Ordering::SeqCst);
+        let asleep = Asleep(Some(counts));
+        if begun(counts) == known() {
+            return Some(asleep);
         }
-        news
+        asleep.is_over();
+        self.begun.store(KNOWN, Ordering::Relaxed);
+        None
     }
-}
 
-/// This process begins to use a set that it has inherited. Who sleeps in it is woken by the set's own event, where `wakes` says
-/// so: by an event of this process in the kernel's set, which is known by its value as the parent's is.
-pub fn begin(wakes: Option<(&Event, i32)>) {
-    let Some(family) = state::family() else { return };
-    family.header().sets.fetch_add(1, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
-    if let Some((_, fd)) = wakes.and_then(|(event, set)| event.of(set)) {
+    /// This process begins to use a set that it has inherited. `wakes`: by an event of its in the kernel's set, which is known there
+    /// by its value as the parent's is.
+    pub fn begin(&self, wakes: Option<(&Event, i32)>) {
+        let Some(counts) = counts(self.number.load(Ordering::Relaxed)) else { return };
+        counts.begun.fetch_add(1, Ordering::SeqCst);
+        let is_asleep = || counts.asleep.load(Ordering::SeqCst) != 0;
+        let Some((event, set)) = wakes.filter(|_| is_asleep()) else { return };
+        let Some((_, fd)) = event.of(set) else { return };
         raw::signal_event(fd);
         // The kernel tells it to whoever asks first: not to this process, which is about to.
-        raw::nap(OTHERS_FIRST);
+        for _ in 0..TRIES {
+            if !is_asleep() {
+                event.end(set);
+                return;
+            }
+            raw::nap(TRY);
+        }
     }
 }

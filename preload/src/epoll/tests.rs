@@ -5,6 +5,7 @@ use dp_channel::bell::BY_BELL;
 use dp_channel::family::Stage;
 
 use super::*;
+use crate::leave;
 use crate::testing::{self, Pair};
 
 fn kernels_set() -> OwnedFd {
@@ -76,38 +77,111 @@ fn a_word_that_a_receive_made_hot_too_early_is_cold_in_a_set() {
     close(set, n);
 }
 
+/// A set in which a thread sleeps, with the server's end of a channel hot.
+struct Slept {
+    pair: Pair,
+    kernel: OwnedFd,
+    n: u32,
+}
+
+impl Slept {
+    fn new() -> Slept {
+        let pair = Pair::live();
+        let c = pair.server;
+        testing::send(pair.client, b"x", 0).unwrap();
+        assert_eq!(testing::receive(c, 1).unwrap(), b"x");
+        let kernel = kernels_set();
+        let n = born(kernel.as_raw_fd()).unwrap();
+        assert_eq!(ctl(kernel.as_raw_fd(), libc::EPOLL_CTL_ADD, c.fd, event()), Some(Ok(())));
+        let slept = Slept { pair, kernel, n };
+        with_index(n, |set, w| {
+            assert!(w.make_hot(slept.conn()));
+            set.enter(state::tid(), w);
+            set.sleeps(state::tid(), true);
+            w.each_group(|group| group.doze(BY_BELL));
+        });
+        slept
+    }
+
+    fn conn(&self) -> u32 {
+        self.pair.server.family.entry_of(&self.pair.server)
+    }
+
+    /// Whether the kernel wakes whoever sleeps.
+    fn is_told(&self) -> bool {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
+        // SAFETY: room for two.
+        unsafe { raw::epoll_poll(self.kernel.as_raw_fd(), events.as_mut_ptr(), 2) == Ok(1) }
+    }
+}
+
+impl Drop for Slept {
+    fn drop(&mut self) {
+        with_index(self.n, |set, w| set.leave(state::tid(), w));
+        fdtable::set(self.kernel.as_raw_fd(), Entry::None);
+        close(self.kernel.as_raw_fd(), self.n);
+    }
+}
+
 #[test]
 fn whoever_sleeps_in_a_set_hears_of_it_when_another_takes_its_bell_in_front_of_data() {
-    let pair = Pair::live();
-    let c = pair.server;
-    let conn = c.family.entry_of(&c);
-    testing::send(pair.client, b"x", 0).unwrap();
-    assert_eq!(testing::receive(c, 1).unwrap(), b"x");
-    let kernel = kernels_set();
-    let set = kernel.as_raw_fd();
-    let n = born(set).unwrap();
-    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()), Some(Ok(())));
-    with_index(n, |set, w| {
-        assert!(w.make_hot(conn));
-        set.enter(state::tid(), w);
-        set.sleeps(state::tid(), true);
-        w.each_group(|group| group.doze(BY_BELL));
-    });
+    let slept = Slept::new();
+    let c = slept.pair.server;
     // A token, for which the bell is, more of them, and what has no room in the ring.
-    let sent = testing::send(pair.client, &[7; 100_000], 0).unwrap();
+    let sent = testing::send(slept.pair.client, &[7; 100_000], 0).unwrap();
     assert!(sent > 8192, "{sent}");
-    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
-    // SAFETY: room for two.
-    let mut told = || unsafe { raw::epoll_poll(set, events.as_mut_ptr(), 2) };
     let mut got = 0;
     while got < sent {
         got += testing::receive(c, 100_000).unwrap().len();
     }
     assert_eq!(raw::queued(c.fd), Ok(0), "the bell as well");
-    assert_eq!(told(), Ok(1));
-    with_index(n, |set, w| set.leave(state::tid(), w));
-    fdtable::set(set, Entry::None);
-    close(set, n);
+    assert!(slept.is_told());
+}
+
+/// Another thread takes the bytes, leaves the bell, and then leaves the channel.
+#[test]
+fn whoever_sleeps_in_a_set_hears_of_it_when_a_channel_ends_with_its_bell() {
+    let slept = Slept::new();
+    let c = slept.pair.server;
+    testing::send(slept.pair.client, b"y", 0).unwrap();
+    assert_eq!(testing::receive(c, 1).unwrap(), b"y");
+    assert_eq!(raw::queued(c.fd), Ok(1), "it stays for who sleeps");
+    leave::leave(c.fd, dp_channel::family::Reason::Option);
+    assert_eq!(raw::queued(c.fd), Ok(0), "a stranger would take it for a byte");
+    assert!(slept.is_told());
+}
+
+/// This thread finds that out in the middle of a change of the set, or another one does while this is in there.
+#[test]
+fn whoever_sleeps_in_a_set_is_woken_when_it_is_free() {
+    for another in [false, true] {
+        let slept = Slept::new();
+        let place = place(slept.n).unwrap();
+        let locked = place.lock(slept.n).unwrap();
+        match another {
+            false => bell_was_taken(slept.conn()),
+            true => std::thread::scope(|scope| drop(scope.spawn(|| bell_was_taken(slept.conn())))),
+        }
+        assert!(!slept.is_told(), "nobody else changes it");
+        locked.unlock();
+        assert!(slept.is_told());
+    }
+}
+
+/// Nobody is in a set that is held for a fork.
+#[test]
+fn who_forks_may_use_its_sets_and_has_them_still() {
+    let slept = Slept::new();
+    let place = place(slept.n).unwrap();
+    let _kept = place.lock(slept.n).unwrap();
+    place.lock.keep_for_a_fork();
+    let other =
+        || std::thread::scope(|scope| scope.spawn(|| place.lock_soon(slept.n).is_some()).join().unwrap());
+    with_index(slept.n, |set, _| assert!(set.is_slept_in()));
+    assert!(place.lock_soon(slept.n).map(Locked::unlock).is_some());
+    assert!(!other());
+    assert!(place.lock.unlock_after_a_fork());
+    place.lock(slept.n).unwrap().unlock();
 }
 
 #[test]
@@ -162,7 +236,7 @@ fn a_fork_waits_for_whoever_is_in_a_set_and_keeps_others_out() {
         while !inside.load(Ordering::SeqCst) {
             std::thread::yield_now();
         }
-        hold_still();
+        hold_still(Others::Wait);
         assert!(over.load(Ordering::SeqCst), "the child would have it half changed");
         // Others that fork at the same time, too.
         let kept_out = scope.spawn(|| {

@@ -174,12 +174,6 @@ impl<'a> Wait<'a> {
                 let how = w.falls_asleep(set);
                 w.each_group(|g| g.doze(how));
                 bell::settle();
-                if self.place.relatives.wait() {
-                    w.each_group(|g| g.wake());
-                    set.expose(true, &mut w);
-                    w.end_event();
-                    continue;
-                }
                 if set.has_news(&mut w) && turns < PATIENCE {
                     w.each_group(|g| g.wake());
                     if rest == 0 {
@@ -201,10 +195,17 @@ impl<'a> Wait<'a> {
             if !set.is_plain() {
                 rest = at_most(rest, self.net);
             }
+            let Some(asleep) = self.place.relatives.falls_asleep(set.hot() > 0) else {
+                w.each_group(|g| g.wake());
+                set.is_used_by_relatives(&mut w);
+                w.end_event();
+                continue;
+            };
             set.sleeps(self.tid, true);
             let number = self.number();
             locked.unlock();
             let got = kernel(number, self.events, self.max as i32, rest);
+            asleep.is_over();
             locked = self.place.lock(self.i)?;
             if got == Ok(0) && rest == self.net && !self.is_closed() {
                 locked = self.cast_the_net(locked)?;

@@ -14,7 +14,7 @@ use dp_edge::sys::raw;
 use libc::epoll_event;
 
 use super::list::Looked;
-use super::{relatives, Place};
+use super::Place;
 use crate::channel::Channel;
 use crate::{groups, link, own, rx, socket, state};
 
@@ -405,7 +405,7 @@ impl World for Ground<'_> {
 
     fn used_by_both(&mut self, wake: bool) {
         let fd = self.place.fd.load(Ordering::Relaxed);
-        relatives::begin(wake.then_some((&self.place.event, fd)));
+        self.place.relatives.begin(wake.then_some((&self.place.event, fd)));
     }
 
     fn expose(&mut self, set: SetName, more: bool) {

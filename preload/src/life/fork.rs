@@ -5,16 +5,25 @@
 //! what was accepted, copied or closed meanwhile may stand in the child's table without a descriptor, or the other way
 //! round. The marks are what both agree on: where the table has changed since, the child keeps what has its mark, and
 //! forgets everything else ([`agree`]).
+//!
+//! Handlers of pthread_atfork(3) are called before a fork in the reverse of the order in which they were registered, and behind it
+//! in that order. Ours are the first ever: whoever else registers some comes by us ([`register`]). So other libraries have taken
+//! their locks before our sets are held, and give them back when those are free again; none waits for a lock whose owner waits
+//! for a set. And what their handlers do with descriptors, in the child too, finds everything as it is to be.
+//!
+//! From there on until we are through, in parent and child, no signal handler runs: the parent's would find sets that are held,
+//! and the child's a process that does not know yet that it is one.
 
 use core::cell::Cell;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use dp_channel::family::{Conn, Family, Member, Reason, Stage};
 use dp_edge::sys::raw;
 
 use super::{dead, late, Whose};
+use crate::epoll::{self, Others};
 use crate::fdtable::{self, Entry};
-use crate::{client, diag, door, epoll, inside, leave, link, log, rules, socket, spin, state, wait};
+use crate::{client, diag, door, inside, leave, link, log, rules, socket, spin, state, wait};
 
 /// What a parent prepared for its child.
 #[derive(Clone, Copy)]
@@ -23,17 +32,46 @@ pub struct Prepared {
     place: Option<(u32, u32)>,
     /// The parent's place, and [`fdtable::changes`] there before the first mark; `None`: it had no place.
     before: Option<(u32, u32)>,
+    /// The program's signal mask, where another one is set meanwhile.
+    mask: Option<u64>,
 }
 
 impl Prepared {
+    /// Of a fork for which nothing was prepared.
+    const NOTHING: Prepared = Prepared { place: None, before: None, mask: None };
+
     /// For a process of ours that has one connection, by place `n`, and will say itself which.
     pub fn alone(n: u32) -> Prepared {
         let pid = |family: Family| family.member(n as usize).pid();
         Prepared {
             place: state::family().map(|family| (n, pid(family))),
             before: Some((n, fdtable::changes(n))),
+            mask: None,
         }
     }
+
+    /// The program's handlers run again.
+    fn let_handlers_run(&self) {
+        if let Some(mask) = self.mask {
+            raw::set_blocked_signals(mask);
+        }
+    }
+}
+
+/// Our handlers are registered.
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// Registers our handlers of pthread_atfork(3), if they are not. When the library is loaded, or before another library's
+/// constructor registers some, which may come first.
+pub fn register() {
+    if REGISTERED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let [prepare, parent, child] =
+        [prepare_fork_c, parent_of_fork_c, child_of_fork_c].map(|f: unsafe extern "C" fn()| f as usize);
+    // SAFETY: plain functions that stay loaded: the library is never unloaded while hooks point into it, which is what a
+    // handle of null says.
+    unsafe { crate::real::__register_atfork()(prepare, parent, child, core::ptr::null_mut()) };
 }
 
 thread_local! {
@@ -41,16 +79,19 @@ thread_local! {
     static PREPARED: Cell<Option<Prepared>> = const { Cell::new(None) };
 }
 
-/// pthread_atfork, before.
-pub unsafe extern "C" fn prepare_fork_c() {
-    PREPARED.set(Some(prepare_fork()));
+unsafe extern "C" fn prepare_fork_c() {
+    PREPARED.set(Some(prepare_fork(Others::Wait)));
 }
 
-/// pthread_atfork, in the child.
 #[link_section = "dp_forks"]
-pub unsafe extern "C" fn child_of_fork_c() {
-    // A handler of a signal may have forked in between.
-    child_of_fork(PREPARED.take().unwrap_or(Prepared { place: None, before: None }));
+unsafe extern "C" fn child_of_fork_c() {
+    child_of_fork(PREPARED.take().unwrap_or(Prepared::NOTHING));
+}
+
+unsafe extern "C" fn parent_of_fork_c() {
+    if let Some(prepared) = PREPARED.get() {
+        parent_of_fork(&prepared);
+    }
 }
 
 /// fork(2) returns in the parent.
@@ -62,33 +103,30 @@ pub fn fork_is_over(there_is_a_child: bool) {
 }
 
 /// Before a fork: the child gets a member number and every connection we hold, if there is one to have, and something to
-/// share.
-pub fn prepare_fork() -> Prepared {
+/// share. `others`: what threads do that are about to use a set.
+pub fn prepare_fork(others: Others) -> Prepared {
+    if !state::ON.load(Ordering::Relaxed) {
+        return Prepared::NOTHING;
+    }
     fdtable::count_start();
     // Before the first mark.
     let before = state::member_if_joined().map(|me| (me, fdtable::changes(me)));
     let place = prepare_place();
+    let mask = Some(raw::block_signals_but_faults());
     // Last: leaving takes sets' locks.
-    if state::ON.load(Ordering::Relaxed) {
-        epoll::hold_still();
-    }
-    Prepared { place, before }
+    epoll::hold_still(others);
+    Prepared { place, before, mask }
 }
 
 /// After [`prepare_fork`], in the parent, whether there is a child or not.
-pub fn parent_of_fork() {
-    epoll::go_on();
-}
-
-/// pthread_atfork, in the parent.
-pub unsafe extern "C" fn parent_of_fork_c() {
-    parent_of_fork();
+pub fn parent_of_fork(prepared: &Prepared) {
+    if state::ON.load(Ordering::Relaxed) {
+        epoll::go_on();
+    }
+    prepared.let_handlers_run();
 }
 
 fn prepare_place() -> Option<(u32, u32)> {
-    if !state::ON.load(Ordering::Relaxed) {
-        return None;
-    }
     let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) else { return None };
     dead::at_a_fork(family);
     let Some(n) = reserve(family, state::program()) else {
@@ -151,9 +189,15 @@ fn drop_mark(family: Family, i: u32, n: u32) {
 /// After a fork, in the child.
 #[link_section = "dp_forks"]
 pub fn child_of_fork(prepared: Prepared) {
-    if !state::ON.load(Ordering::Relaxed) {
-        return;
+    if state::ON.load(Ordering::Relaxed) {
+        find_out(&prepared);
     }
+    prepared.let_handlers_run();
+}
+
+/// The child finds out what it has.
+#[link_section = "dp_forks"]
+fn find_out(prepared: &Prepared) {
     let family = state::family();
     // Before there are any of ours.
     let changed = prepared.before.is_none_or(|(parent, before)| fdtable::changes(parent) != before);

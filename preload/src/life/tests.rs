@@ -189,3 +189,22 @@ fn a_registration_that_was_deleted_does_not_live_on_with_a_file_that_was_given_a
     epoll::close(set, i);
     raw::close(set);
 }
+
+/// The signals that wait, a bit each.
+fn mask() -> u64 {
+    let mask = raw::block_signals_but_faults();
+    raw::set_blocked_signals(mask);
+    mask
+}
+
+#[test]
+fn no_handler_runs_until_a_fork_is_over() {
+    let _pair = Pair::new();
+    let before = mask();
+    let prepared = prepare_fork(epoll::Others::Wait);
+    let [alarm, fault] = [libc::SIGALRM, libc::SIGSEGV].map(|signal| mask() >> (signal - 1) & 1);
+    parent_of_fork(&prepared);
+    forget_fork(prepared);
+    assert_eq!((alarm, fault), (1, 0), "it would find sets that are held");
+    assert_eq!(mask(), before);
+}

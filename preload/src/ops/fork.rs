@@ -2,6 +2,7 @@
 
 use core::ffi::{c_int, c_long, c_void};
 
+use crate::epoll::Others;
 use crate::walk::nowhere;
 use crate::{fdtable, life, real};
 
@@ -28,6 +29,17 @@ pub unsafe fn fork() -> libc::pid_t {
     child
 }
 
+/// pthread_atfork(3), as glibc's programs call it: `dso` is the library that the handlers are in.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn register_atfork(prepare: usize, parent: usize, child: usize, dso: *mut c_void) -> c_int {
+    life::register();
+    // SAFETY: the program's own arguments.
+    unsafe { real::__register_atfork()(prepare, parent, child, dso) }
+}
+
 /// _Fork(3).
 ///
 /// # Safety
@@ -35,20 +47,33 @@ pub unsafe fn fork() -> libc::pid_t {
 /// As for the call it replaces.
 pub unsafe fn bare_fork() -> libc::pid_t {
     // SAFETY: no arguments.
-    forking(|| unsafe { real::_Fork()() } as c_long) as libc::pid_t
+    forking(0, || unsafe { real::_Fork()() } as c_long) as libc::pid_t
 }
 
-/// A call that returns 0 in the child and its number, or -1, in the parent.
-pub fn forking(real: impl FnOnce() -> c_long) -> c_long {
-    let prepared = life::prepare_fork();
-    let child = real();
-    if child != 0 {
-        life::parent_of_fork();
+/// What other threads do during a clone(2) with these flags. One that says CLONE_VFORK lasts as long as the child's program.
+fn others(flags: u64) -> Others {
+    match flags & libc::CLONE_VFORK as u64 {
+        0 => Others::Wait,
+        _ => Others::GoOn,
     }
+}
+
+/// A call that returns 0 in the child and its number, or -1, in the parent. `flags`: those of clone(2).
+pub fn forking(flags: u64, real: impl FnOnce() -> c_long) -> c_long {
+    let prepared = life::prepare_fork(others(flags));
+    let child = real();
     match child {
         0 => life::child_of_fork(prepared),
-        ..0 => life::forget_fork(prepared),
-        _ => fdtable::count_start(),
+        1.. => {
+            life::parent_of_fork(&prepared);
+            fdtable::count_start();
+        }
+        ..0 => {
+            let errno = super::errno();
+            life::parent_of_fork(&prepared);
+            life::forget_fork(prepared);
+            super::fail(errno);
+        }
     }
     child
 }
@@ -90,11 +115,11 @@ pub unsafe fn clone(
     }
     // SAFETY: not null, and the program says it is such a function.
     let function = unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(*mut c_void) -> c_int>(run) };
-    let mut s = Start { run: function, with, prepared: life::prepare_fork() };
+    let mut s = Start { run: function, with, prepared: life::prepare_fork(others(flags as u64)) };
     let start = start as unsafe extern "C" fn(*mut c_void) -> c_int as usize;
     // SAFETY: the program's arguments, and a start of ours that goes on to its own.
     let child = unsafe { real(start, stack, flags, (&raw mut s).cast(), ptid, tls, ctid) };
-    life::parent_of_fork();
+    life::parent_of_fork(&s.prepared);
     if child < 0 {
         life::forget_fork(s.prepared);
     }
@@ -102,18 +127,18 @@ pub unsafe fn clone(
     child
 }
 
-/// clone and clone3 by their numbers: whether this call copies the process.
+/// clone and clone3 by their numbers: the flags of a call that copies the process.
 ///
 /// # Safety
 ///
 /// The program's arguments.
-pub unsafe fn copies(n: c_long, a: usize) -> bool {
+pub unsafe fn copies(n: c_long, a: usize) -> Option<u64> {
     let flags = match n {
         libc::SYS_clone => a as u64,
-        libc::SYS_clone3 if nowhere(a as *const u64) => return false,
+        libc::SYS_clone3 if nowhere(a as *const u64) => return None,
         // SAFETY: struct clone_args begins with the flags.
         libc::SYS_clone3 => unsafe { (a as *const u64).read_unaligned() },
-        _ => return false,
+        _ => return None,
     };
-    flags & libc::CLONE_VM as u64 == 0
+    (flags & libc::CLONE_VM as u64 == 0).then_some(flags)
 }

@@ -67,11 +67,12 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_execve | libc::SYS_execveat => {
                 super::leave::executing(|| real::syscall()(n, a, b, c, d, e, f))
             }
-            libc::SYS_clone | libc::SYS_clone3 if fork::copies(n, a) => {
-                fork::forking(|| real::syscall()(n, a, b, c, d, e, f))
-            }
+            libc::SYS_clone | libc::SYS_clone3 => match fork::copies(n, a) {
+                Some(flags) => fork::forking(flags, || real::syscall()(n, a, b, c, d, e, f)),
+                None => real::syscall()(n, a, b, c, d, e, f),
+            },
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_fork => fork::forking(|| real::syscall()(n, a, b, c, d, e, f)),
+            libc::SYS_fork => fork::forking(0, || real::syscall()(n, a, b, c, d, e, f)),
             libc::SYS_io_submit => {
                 aside::submitted(b as c_long, c as _);
                 real::syscall()(n, a, b, c, d, e, f)

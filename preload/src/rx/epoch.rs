@@ -95,7 +95,7 @@ impl Channel {
                     }
                     // Bells of the epoch before are all that may still lie in front of the switch.
                     let bells = self.rx_data.load(Ordering::Relaxed).min(p).saturating_sub(at) as usize;
-                    if at < p && (bells == 0 || self.drain_before_data(rx, bells) == 0) {
+                    if at < p && (bells == 0 || self.drain_and_tell(rx, bells) == 0) {
                         return true;
                     }
                     if self.rx_kernel.load(Ordering::Relaxed) == p {
@@ -135,9 +135,9 @@ impl Channel {
         rx.rx.grant(if brought && alone() { n } else { 0 });
     }
 
-    /// The same, of bells that lie before data, and cannot stay there for the sake of a set that sleeps: it is told otherwise, once
-    /// the lock is given back.
-    pub(super) fn drain_before_data(&self, rx: &End, n: usize) -> usize {
+    /// The same, of bells that cannot stay for the sake of a set that sleeps, since data lies behind them, or the channel ends: it is
+    /// told otherwise, once the lock is given back.
+    pub(super) fn drain_and_tell(&self, rx: &End, n: usize) -> usize {
         let sum = self.drain(n);
         if sum > 0 && self.is_telling(rx) {
             ROBBED.set(true);
@@ -236,7 +236,7 @@ impl Channel {
                 0 if socket::ended(self.fd) => ended = true,
                 0 if patience.may_nap() => raw::nap(NAP),
                 0 => return,
-                n => drop(self.drain(n)),
+                n => drop(self.drain_and_tell(rx, n)),
             }
             looks += 1;
         }

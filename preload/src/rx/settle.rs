@@ -99,7 +99,7 @@ impl Channel {
                 (before as usize).min(there)
             };
             if bells > 0 && !ring {
-                self.drain_before_data(rx, bells);
+                self.drain_and_tell(rx, bells);
             } else if bells > 0 && !self.is_telling(rx) {
                 self.drain(bells);
                 if self.is_overdrawn(rx) {

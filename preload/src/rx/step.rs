@@ -133,7 +133,7 @@ impl Channel {
             let mut limit = limit;
             let bells = self.rx_data.load(Ordering::Relaxed).saturating_sub(at) as usize;
             if bells > 0 && limit > 0 {
-                let n = self.drain_before_data(rx, bells.min(limit));
+                let n = self.drain_and_tell(rx, bells.min(limit));
                 return if n == 0 { Some(Step::Nothing) } else { None };
             }
             if limit == 0 {

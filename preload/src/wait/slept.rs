@@ -125,7 +125,7 @@ impl Channel {
         // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other. It found
         // the word cold then, and nobody would cool it any more.
         if !self.may_have_event() {
-            rx.word.make_cold();
+            rx.word.make_cold_beside();
         }
     }
 }

@@ -99,13 +99,26 @@ pub struct Header {
     members: AtomicU32,
     /// Forks of processes that have connections.
     pub forks: AtomicU32,
-    /// Numbers given to events: a process and its children share links, so no two of theirs have the same.
+    /// Numbers given to events, and at forks to sets: a process and its children share links, so no two of theirs have the same.
     pub events: AtomicU32,
     /// Held by whoever gives back what the dead had.
     pub clearing: Lock,
     reasons: [AtomicU64; 64],
-    /// Epoll sets that a process has inherited by a fork, and begun to use.
-    pub sets: AtomicU32,
+    /// Epoll sets that were there when a process was forked, by their numbers.
+    pub sets: [ForkedSet; FORKED_SETS],
+}
+
+/// Epoll sets of a family that are told from one another ([`ForkedSet`]).
+pub const FORKED_SETS: usize = 64;
+
+/// An epoll set that a process had when it forked another one.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ForkedSet {
+    /// Processes that have inherited it and begun to use it.
+    pub begun: AtomicU32,
+    /// Threads that sleep in it, of the process that made it, with something hot. One that was ended there stays counted.
+    pub asleep: AtomicU32,
 }
 
 /// The family's memory, mapped.

@@ -298,10 +298,13 @@ impl Set {
         }
     }
 
-    /// A bell of the connection, which may be the one that tells whoever sleeps here, was taken by somebody else.
-    pub fn bell_was_taken(&mut self, conn: u32, w: &mut impl World) {
-        let asleep = self.waiters.anyone_asleep() && !self.inherited;
-        if let Some(r) = (0..self.rows.high()).find(|&r| asleep && self.conn_of(r) == Some(conn)) {
+    /// A bell of the connection, or of several, which may be the one that tells whoever sleeps here, was taken by somebody else.
+    pub fn bell_was_taken(&mut self, conn: Option<u32>, w: &mut impl World) {
+        if !self.waiters.anyone_asleep() || self.inherited {
+            return;
+        }
+        let is_one = |of: u32| conn.is_none_or(|conn| of == conn);
+        if let Some(r) = (0..self.rows.high()).find(|&r| self.conn_of(r).is_some_and(is_one)) {
             self.kick(r, w);
         }
     }

@@ -326,6 +326,10 @@ impl Set {
             if row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen)) {
                 continue;
             }
+            // A relative may have been told, and that was all there was to tell.
+            if row.want & (ET | ONESHOT) != 0 && self.used_by_both {
+                continue;
+            }
             self.peek_at(r, w);
             lost = true;
         }

@@ -159,7 +159,7 @@ pub struct Set {
     inherited: bool,
     /// How often it was, one after the other.
     forks: u8,
-    /// Inherited, and used nevertheless: everything in it is armed.
+    /// Inherited, and used nevertheless; or used by somebody who has inherited it: everything in it is armed.
     used_by_both: bool,
     wait: u32,
     dirty: u32,
@@ -365,12 +365,21 @@ impl Set {
         self.rows.get(r).forks != self.forks
     }
 
-    /// An inherited set is used here, too: whoever else waits must hear of everything from the kernel.
+    /// A relative that has inherited the set has begun to use it.
+    pub fn is_used_by_relatives(&mut self, w: &mut impl World) {
+        self.used_by_both = true;
+        self.expose(true, w);
+    }
+
+    /// An inherited set is used here, too: whoever else waits must hear of everything from the kernel. What it has of
+    /// them is the parent's, and so is the group that a bell may tell: it stays known.
     fn use_both(&mut self, w: &mut impl World) {
         if core::mem::replace(&mut self.used_by_both, true) {
             return;
         }
-        self.cool_all(w);
+        while let Some(&r) = self.hot.all().last() {
+            self.off_the_list(r, w);
+        }
         for r in 0..self.rows.high() {
             if let Some(conn) = self.conn_of(r) {
                 w.uncounted(conn);

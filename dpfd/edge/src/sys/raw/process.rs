@@ -100,6 +100,18 @@ pub fn block_signals() -> u64 {
     before
 }
 
+/// Signals of faults, which a thread brings upon itself: one that is blocked ends the process.
+const FAULTS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS];
+
+/// The same but for signals of faults.
+pub fn block_signals_but_faults() -> u64 {
+    let faults = FAULTS.iter().fold(0u64, |mask, signal| mask | 1 << (signal - 1));
+    let (others, mut before) = (!faults, 0u64);
+    let _ = sys!(SYS_rt_sigprocmask, libc::SIG_BLOCK, &others as *const u64, &mut before as *mut u64, 8usize);
+    before
+}
+
 /// Blocks exactly these signals from now on.
 pub fn set_blocked_signals(mask: u64) {
     let _ = sys!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &mask as *const u64, 0usize, 8usize);

@@ -51,3 +51,33 @@ fn a_child_takes_back_what_it_has_registered_and_no_more() {
         }
     }
 }
+
+/// The parent sleeps, and a bell is on its way to it, when a child begins to use the set.
+#[test]
+fn a_child_leaves_to_its_parent_the_bell_that_tells_it() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+    sim.arrives(0);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    sim.takes(0, true);
+    sim.sleep(0).unwrap();
+    sim.arrives(0);
+    sim.takes(0, true);
+    assert_eq!(sim.bells(0), 1);
+    sim.forks();
+    let _ = sim.wait_now(1, 4);
+    assert_eq!(sim.bells(0), 1, "taken from whoever it was for");
+}
+
+/// An edge is told once, and the kernel has told it to a process that reads it slowly.
+#[test]
+fn what_a_relative_was_told_is_not_lost() {
+    for (events, is_lost) in [(IN, true), (IN | ET, false), (IN | ONESHOT, false)] {
+        let mut sim = Sim::new();
+        sim.control(libc::EPOLL_CTL_ADD, 0, events, 1).unwrap();
+        sim.is_used_by_relatives();
+        sim.arrives(0);
+        sim.tells_a_relative(0);
+        assert_eq!(sim.finds_lost(), is_lost, "{events:#x}");
+    }
+}

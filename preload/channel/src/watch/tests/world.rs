@@ -216,6 +216,26 @@ impl Sim {
         self.set.inherit(&mut self.kernel);
     }
 
+    /// A relative that has inherited the set waits on it.
+    pub fn is_used_by_relatives(&mut self) {
+        self.set.is_used_by_relatives(&mut self.kernel);
+    }
+
+    /// The kernel tells it of a connection, and it takes the bell.
+    pub fn tells_a_relative(&mut self, file: usize) {
+        self.kernel.files[file].bells = 0;
+    }
+
+    /// What a sleep that lasts long finds of the connections.
+    pub fn finds_lost(&mut self) -> bool {
+        self.set.find_lost(&mut self.kernel)
+    }
+
+    /// Bells of a connection in the kernel.
+    pub fn bells(&self, file: usize) -> u64 {
+        self.kernel.files[file].bells
+    }
+
     /// What the kernel has of number `fd`, which stands for `file`.
     pub fn told_kernel(&self, file: usize, fd: i32) -> Option<u32> {
         self.kernel.regs.get(&(file, fd)).map(|reg| reg.events)
