@@ -62,6 +62,9 @@ fn hold(i: u32, p: &Place) -> bool {
 /// In the parent, after a fork. Another thread may fork at the same time; and a place that is free by now was held, too, where
 /// its set was closed just before.
 pub fn go_on() {
+    if inside::alone() {
+        return;
+    }
     for (i, p) in made() {
         if p.lock.unlock_after_a_fork() {
             p.wake_robbed(i);

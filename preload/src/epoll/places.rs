@@ -8,8 +8,8 @@ use crate::state;
 const SLAB: usize = 64;
 const SLABS: usize = 4096;
 static TABLE: [AtomicPtr<Place>; SLABS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; SLABS];
-/// Slabs that there are.
-static MADE: AtomicU32 = AtomicU32::new(0);
+/// Places that were ever taken lie below.
+static HIGH: AtomicU32 = AtomicU32::new(0);
 static FREE: Free = Free(AtomicU64::new(0));
 
 /// Where to begin to look for a free place: all below are taken.
@@ -51,9 +51,9 @@ pub fn places() -> impl Iterator<Item = (u32, &'static Place)> {
     made().filter(|(_, p)| p.taken.load(Ordering::Acquire))
 }
 
-/// All places, free ones as well.
+/// All places that ever were, free ones as well.
 pub fn made() -> impl Iterator<Item = (u32, &'static Place)> {
-    (0..MADE.load(Ordering::Acquire) * SLAB as u32).filter_map(|i| place(i).map(|p| (i, p)))
+    (0..HIGH.load(Ordering::Acquire)).filter_map(|i| place(i).map(|p| (i, p)))
 }
 
 /// Whether it is one of those that are taken first, and so again and again.
@@ -76,9 +76,10 @@ pub fn take() -> Option<u32> {
                 // SAFETY: ours, and nobody else has seen it.
                 unsafe { libc::munmap(new.cast(), SLAB * size_of::<Place>()) };
             }
-            MADE.fetch_max(slab as u32 + 1, Ordering::AcqRel);
         }
         let p = place(i)?;
+        // Before: whoever goes through all must not miss one that is taken.
+        HIGH.fetch_max(i + 1, Ordering::AcqRel);
         if p.taken.compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             FREE.taken(then, i + 1);
             return Some(i);

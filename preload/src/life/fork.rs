@@ -75,31 +75,26 @@ pub fn register() {
 }
 
 thread_local! {
-    /// Between the handlers of this thread's fork; others may fork at the same time.
-    static PREPARED: Cell<Option<Prepared>> = const { Cell::new(None) };
+    /// Of this thread's last fork; others may fork at the same time. It stays: what is written to behind a fork is copied.
+    static PREPARED: Cell<Prepared> = const { Cell::new(Prepared::NOTHING) };
 }
 
 unsafe extern "C" fn prepare_fork_c() {
-    PREPARED.set(Some(prepare_fork(Others::Wait)));
+    PREPARED.set(prepare_fork(Others::Wait));
 }
 
 #[link_section = "dp_forks"]
 unsafe extern "C" fn child_of_fork_c() {
-    child_of_fork(PREPARED.take().unwrap_or(Prepared::NOTHING));
+    child_of_fork(PREPARED.get());
 }
 
 unsafe extern "C" fn parent_of_fork_c() {
-    if let Some(prepared) = PREPARED.get() {
-        parent_of_fork(&prepared);
-    }
+    parent_of_fork(&PREPARED.get());
 }
 
-/// fork(2) returns in the parent.
-pub fn fork_is_over(there_is_a_child: bool) {
-    fdtable::count_start();
-    if let Some(prepared) = PREPARED.take().filter(|_| !there_is_a_child) {
-        forget_fork(prepared);
-    }
+/// fork(2) failed, after all handlers.
+pub fn fork_failed() {
+    forget_fork(PREPARED.get());
 }
 
 /// Before a fork: the child gets a member number and every connection we hold, if there is one to have, and something to
@@ -108,11 +103,11 @@ pub fn prepare_fork(others: Others) -> Prepared {
     if !state::ON.load(Ordering::Relaxed) {
         return Prepared::NOTHING;
     }
-    fdtable::count_start();
     // Before the first mark.
     let before = state::member_if_joined().map(|me| (me, fdtable::changes(me)));
     let place = prepare_place();
     let mask = Some(raw::block_signals_but_faults());
+    fdtable::count_start();
     // Last: leaving takes sets' locks.
     epoll::hold_still(others);
     Prepared { place, before, mask }
@@ -122,6 +117,10 @@ pub fn prepare_fork(others: Others) -> Prepared {
 pub fn parent_of_fork(prepared: &Prepared) {
     if state::ON.load(Ordering::Relaxed) {
         epoll::go_on();
+        // Sockets that other threads have made since may be the child's, too.
+        if !inside::alone() {
+            fdtable::count_start();
+        }
     }
     prepared.let_handlers_run();
 }

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_long, c_void};
 
 use crate::epoll::Others;
 use crate::walk::nowhere;
-use crate::{fdtable, life, real};
+use crate::{life, real};
 
 /// fork(2), whose handlers do everything, unless there is no child after all.
 ///
@@ -16,15 +16,11 @@ use crate::{fdtable, life, real};
 pub unsafe fn fork() -> libc::pid_t {
     // SAFETY: no arguments.
     let child = unsafe { real::fork()() };
-    match child {
-        // Its handler has done everything, and each page that it touches is one more fault.
-        0 => {}
-        1.. => life::fork_is_over(true),
-        ..0 => {
-            let errno = super::errno();
-            life::fork_is_over(false);
-            super::fail(errno);
-        }
+    // Else its handlers have done everything, and in the child each page that is touched is one more fault.
+    if child < 0 {
+        let errno = super::errno();
+        life::fork_failed();
+        super::fail(errno);
     }
     child
 }
@@ -64,10 +60,7 @@ pub fn forking(flags: u64, real: impl FnOnce() -> c_long) -> c_long {
     let child = real();
     match child {
         0 => life::child_of_fork(prepared),
-        1.. => {
-            life::parent_of_fork(&prepared);
-            fdtable::count_start();
-        }
+        1.. => life::parent_of_fork(&prepared),
         ..0 => {
             let errno = super::errno();
             life::parent_of_fork(&prepared);
@@ -123,7 +116,6 @@ pub unsafe fn clone(
     if child < 0 {
         life::forget_fork(s.prepared);
     }
-    fdtable::count_start();
     child
 }
 
