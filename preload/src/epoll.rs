@@ -28,7 +28,7 @@ use dp_channel::watch::{Set, SetName, Target, World};
 use dp_edge::sys::raw;
 
 use crate::fdtable::{self, Entry};
-use crate::{inside, spin, state};
+use crate::{spin, state};
 use event::Event;
 pub use event::{next_number, without};
 use forked::begun;

@@ -42,7 +42,7 @@ pub enum Owed {
     Nothing,
     /// One bell, now; it is already counted.
     Bell,
-    /// The event with this number, now, and then [`Word::event_sent`]; or else a bell, by [`Word::bell_instead`]. The group which
+    /// The event with this number, now, or else a bell, which is not counted yet, by [`Word::bell_instead`]. The group which
     /// that tells, from 1 on; 0: a sleeper's.
     Event(u32, usize),
     /// The receiver left the edge: go back to TCP (E8).
@@ -51,45 +51,24 @@ pub enum Owed {
 
 /// How a watcher that sleeps is woken: by a bell on one of its connections.
 pub const BY_BELL: u32 = 1;
-/// Numbers of events are smaller.
-pub const EVENTS: u32 = 1 << 31;
 /// A sender has told a watcher that slept, and it has not said since that it is awake.
 const TOLD: u32 = u32::MAX;
-/// A sender is about to: whether its bell wakes the watcher is not known yet. The other bits are its own ([`Word::teller`]), so that
-/// one that was overtaken by a whole sleep takes no other's for its own.
-const TELLING: u32 = EVENTS;
-/// How often another sender looks whether it is. Then that one was preempted, or has ended, and this one rings for itself.
-#[cfg(not(loom))]
-const LOOKS: u32 = 64;
-#[cfg(loom)]
-const LOOKS: u32 = 1;
-
-/// What a sender finds of a watcher.
-enum Watcher {
-    /// It is awake, or will be: no bell.
-    Looks,
-    /// It sleeps, and the caller is the one to wake it, thus. The group is [`TELLING`] until that is settled.
-    Sleeps(u32),
-    /// It sleeps, and another sender is the one to wake it, which takes long.
-    IsBeingTold,
-}
 
 /// A group's word: is its watcher asleep, and how is it woken?
 ///
 /// ```text
-///          watcher            one sender             the same         watcher
-///   awake ---------> asleep ------------> being told ---------> told ---------> awake
-///     ^                 | ^                   |
-///     +-----------------+ +-------------------+ its bell wakes nobody here
-///      watcher, by itself
+///          watcher            one sender          watcher
+///   awake ---------> asleep ------------> told ------------> awake
+///     ^                 |
+///     +-----------------+ watcher, by itself
 /// ```
 ///
-/// While it is told, senders take it for awake; while it is being told, others wait for what comes of that, or ring for themselves. The bell that tells it must stay until it is: to the kernel's poll a bell that
+/// While it is told, senders take it for awake. The bell that tells it must stay until it is: to the kernel's poll a bell that
 /// another thread has taken meanwhile never was.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Group {
-    /// 0: awake; [`BY_BELL`]; [`TELLING`]; [`TOLD`]; else the number of its event.
+    /// 0: awake; [`BY_BELL`]; [`TOLD`]; else the number of its event.
     asleep: AtomicU32,
     /// Taken by a watcher: pid namespace and pid (its own side's bookkeeping, not the protocol's).
     pub taken: AtomicU64,
@@ -118,51 +97,29 @@ impl Group {
     pub fn is_awake(&self) -> bool {
         self.asleep.load(Ordering::Acquire) == 0
     }
-    /// Whether a sender has told the watcher, or is about to, which has not said since that it is awake. Behind what makes a word
-    /// cold, it sees what each sender did that had found the word hot when it counted its bell.
+    /// Whether a sender has told the watcher, which has not said since that it is awake. Behind what makes a word cold, it sees
+    /// what each sender did that had found the word hot when it counted its bell.
     #[inline]
     pub fn is_told(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst) >= TELLING
+        self.asleep.load(Ordering::SeqCst) == TOLD
     }
-    /// The sender's side: its bell, or its event, is one that wakes the watcher; or wakes nobody, and the next sender tells the
-    /// watcher, by a bell of its own.
-    #[inline]
-    fn settle_telling(&self, teller: u32, is_told: bool) {
-        let now = if is_told { TOLD } else { BY_BELL };
-        let _ = self.asleep.compare_exchange(teller, now, Ordering::SeqCst, Ordering::Relaxed);
-    }
-    /// The same where it was thought to, and could not be sent. What another sender did not ring meanwhile, only the watcher's own
-    /// second look finds; but then there is something to read already where the bell had no room.
+    /// The sender's side: its bell wakes nobody, or could not be sent. The next sender tells the watcher, by a bell of its own.
     #[cold]
     pub fn untell(&self) {
         let _ = self.asleep.compare_exchange(TOLD, BY_BELL, Ordering::SeqCst, Ordering::Relaxed);
     }
-    /// The sender's side, after it published and fenced: whether the watcher is to be woken, and how.
+    /// The sender's side, after it published and fenced: how the watcher is woken, if the caller is the one to do it.
     #[inline(always)]
-    fn wake_once(&self, teller: u32) -> Watcher {
-        match self.asleep.load(Ordering::Relaxed) {
-            0 | TOLD => Watcher::Looks,
-            how => self.wake_from(how, teller),
-        }
-    }
-    fn wake_from(&self, mut how: u32, teller: u32) -> Watcher {
-        let mut looks = 0;
+    pub fn wake_once(&self) -> Option<u32> {
+        let mut how = self.asleep.load(Ordering::Relaxed);
         // It may have been awake for a moment, and sleep again with another event.
-        loop {
-            how = match how {
-                0 | TOLD => return Watcher::Looks,
-                TELLING.. if looks == LOOKS => return Watcher::IsBeingTold,
-                TELLING.. => {
-                    looks += 1;
-                    relax();
-                    self.asleep.load(Ordering::Relaxed)
-                }
-                _ => match self.asleep.compare_exchange(how, teller, Ordering::SeqCst, Ordering::Relaxed) {
-                    Ok(_) => return Watcher::Sleeps(how),
-                    Err(now) => now,
-                },
+        while how != 0 && how != TOLD {
+            match self.asleep.compare_exchange(how, TOLD, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => return Some(how),
+                Err(now) => how = now,
             }
         }
+        None
     }
 }
 
@@ -216,23 +173,18 @@ impl Word {
             // Index 0 is "no group". The number is the peer's to write, so it is checked. The group comes
             // first: a bell that a sleeper on this edge was sent, and has yet to take, is an old one to an
             // edge-triggered watcher.
-            let number = ((word & GROUP) >> GROUP_SHIFT) as usize;
-            let group = if word & HOT != 0 && number != 0 { groups.get(number - 1) } else { None };
-            match group.map(|group| (group, group.wake_once(self.teller()))) {
+            let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
+            let watcher = if word & HOT != 0 && group != 0 { groups.get(group - 1) } else { None };
+            if let Some((group, how)) = watcher.and_then(|group| Some((group, group.wake_once()?))) {
                 // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
-                Some((_, Watcher::Sleeps(how))) if how != BY_BELL && word & SLEEPERS == 0 => {
-                    return Owed::Event(how, number);
+                if how != BY_BELL && word & SLEEPERS == 0 {
+                    return Owed::Event(how, ((word & GROUP) >> GROUP_SHIFT) as usize);
                 }
                 // Counted behind telling it: a watcher takes no bell that was not counted when it began to sleep. A receiver that has
                 // left takes none at all. And since the word was read, the edge may have left the group: its bell wakes nobody there.
-                // (It wakes a sleeper, too.)
-                Some((group, Watcher::Sleeps(_))) => {
-                    return if self.counts_for(group, number) { Owed::Bell } else { Owed::Left };
-                }
-                Some((_, Watcher::IsBeingTold)) => {
-                    return if self.count_bell() { Owed::Bell } else { Owed::Left };
-                }
-                Some((_, Watcher::Looks)) | None => {}
+                let number = ((word & GROUP) >> GROUP_SHIFT) as usize;
+                // A bell wakes a sleeper, too.
+                return if self.counts_for(group, number) { Owed::Bell } else { Owed::Left };
             }
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;
@@ -259,29 +211,17 @@ impl Word {
         }
     }
 
-    /// Counts the bell that tells a group, and says which it is: one that does. False where the receiver has left. Where the edge is
-    /// out of the group since, the bell wakes nobody there, and the next sender is to tell it: either that is seen here, or whoever
-    /// takes the edge out of the group sees that its watcher is being told.
+    /// Counts the bell that tells a group, which was told before. False where the receiver has left. Where the edge is out of the
+    /// group since, the bell wakes nobody there, and the next sender is to tell it: either that is seen here, or whoever takes the
+    /// edge out of the group sees that its watcher was told.
     fn counts_for(&self, group: &Group, number: usize) -> bool {
         let counted = self.count_bell();
         fence(Ordering::SeqCst);
         let word = self.0.load(Ordering::Relaxed);
-        let is_in = word & HOT != 0 && (word & GROUP) >> GROUP_SHIFT == number as u64;
-        group.settle_telling(self.teller(), counted && is_in);
-        counted
-    }
-
-    /// What a sender of this edge, of which there is one at a time, says while it tells a group's watcher.
-    fn teller(&self) -> u32 {
-        TELLING | (core::ptr::from_ref(self) as usize >> 3) as u32 & (TELLING / 2 - 1)
-    }
-
-    /// An event ([`Owed::Event`]) was sent: the watcher, if there is one in `groups`, is told.
-    #[inline]
-    pub fn event_sent(&self, groups: &[Group], number: usize) {
-        if let Some(group) = number.checked_sub(1).and_then(|i| groups.get(i)) {
-            group.settle_telling(self.teller(), true);
+        if !counted || word & HOT == 0 || (word & GROUP) >> GROUP_SHIFT != number as u64 {
+            group.untell();
         }
+        counted
     }
 
     /// An event ([`Owed::Event`]) that could not be sent: counts a bell in its place. False: the receiver has left.

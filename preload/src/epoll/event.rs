@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use dp_channel::bell::{BY_BELL, EVENTS};
+use dp_channel::bell::BY_BELL;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
@@ -25,10 +25,10 @@ pub struct Event {
     owner: AtomicU32,
 }
 
-/// A number that no other event of the family has. `None`: there are no more.
+/// A number that no other event of the family has.
 pub fn next_number() -> Option<u32> {
     let before = state::family()?.header().events.fetch_add(1, Ordering::Relaxed);
-    before.checked_add(BY_BELL + 1).filter(|&number| number < EVENTS)
+    Some(before.saturating_add(BY_BELL + 1))
 }
 
 /// The value of all events of this process. A program's value is a number or a pointer of its own: not a place of ours,

@@ -47,7 +47,7 @@ pub struct Asleep(Option<&'static ForkedSet>);
 
 impl Asleep {
     /// He is awake.
-    pub fn is_over(self) {
+    pub fn ends(self) {
         if let Some(counts) = self.0 {
             counts.asleep.fetch_sub(1, Ordering::SeqCst);
         }
@@ -91,7 +91,7 @@ impl Relatives {
         if begun(counts) == known() {
             return Some(asleep);
         }
-        asleep.is_over();
+        asleep.ends();
         self.begun.store(KNOWN, Ordering::Relaxed);
         None
     }

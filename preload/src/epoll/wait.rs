@@ -205,7 +205,7 @@ impl<'a> Wait<'a> {
             let number = self.number();
             locked.unlock();
             let got = kernel(number, self.events, self.max as i32, rest);
-            asleep.is_over();
+            asleep.ends();
             locked = self.place.lock(self.i)?;
             if got == Ok(0) && rest == self.net && !self.is_closed() {
                 locked = self.cast_the_net(locked)?;

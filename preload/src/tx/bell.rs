@@ -35,7 +35,6 @@ impl Channel {
             }
             return;
         }
-        tx.word.event_sent(self.peer_groups(), group);
         here(tx);
         self.bells.fetch_add(1, Ordering::Relaxed);
     }
