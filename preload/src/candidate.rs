@@ -152,7 +152,8 @@ impl Channel {
 
     /// That the program has set TCP_NODELAY or TCP_CORK, or cleared it, is remembered, and the socket has what a channel's is to have.
     pub fn holds_nothing_back(&self, name: i32, theirs: bool) {
-        let (flag, ours) = if name == libc::TCP_NODELAY { (Conn::NODELAY, true) } else { (Conn::CORK, false) };
+        let (flag, ours) =
+            if name == libc::TCP_NODELAY { (Conn::NODELAY, true) } else { (Conn::CORK, false) };
         if theirs {
             self.set(flag);
         } else {

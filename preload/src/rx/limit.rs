@@ -91,7 +91,9 @@ impl Channel {
             More::No
         } else {
             let slept = match sleeps.left(self.fd) {
-                left if there == 0 => poll(&mut [readable(self.fd)], left).and_then(|_| self.ends_or_goes_on()),
+                left if there == 0 => {
+                    poll(&mut [readable(self.fd)], left).and_then(|_| self.ends_or_goes_on())
+                }
                 Some(left) => look_again(left, || has_more() || socket::ended(self.fd)).map(|_| has_more()),
                 None => recv(there).map(|k| k > there),
             };

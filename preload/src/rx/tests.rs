@@ -249,7 +249,10 @@ fn a_receiver_that_ended_before_it_said_where_it_is_keeps_no_sender_on_tcp() {
     let (to, from) = (pair.client, pair.server);
     assert_eq!(send(to, b"ring", 0), Ok(4));
     assert_eq!(send(to, b"tcp", libc::MSG_DONTROUTE), Ok(3), "what the kernel alone can do");
-    assert_eq!(from.receive_step(&mut Walk::one([0u8; 4].as_mut_ptr(), 4), 0, &mut Part::First), Step::Got(4));
+    assert_eq!(
+        from.receive_step(&mut Walk::one([0u8; 4].as_mut_ptr(), 4), 0, &mut Part::First),
+        Step::Got(4)
+    );
     let ends = || {
         assert!(from.rx_lock.try_lock(state::me()));
         let (_, q, _) = from.receiving().tx.beginnings();
@@ -332,7 +335,8 @@ fn a_peek_at_a_token_of_no_bytes_ends() {
             let (frame, mut room) = (0u8, [0u8; 100]);
             let inside = Inside::enter(from.fd, &frame).expect("a connection");
             let mut w = Walk::one(room.as_mut_ptr(), n);
-            let got = from.receive(&inside, &mut w, flags | libc::MSG_DONTWAIT, &|_, _| panic!("it is not to sleep"));
+            let got = from
+                .receive(&inside, &mut w, flags | libc::MSG_DONTWAIT, &|_, _| panic!("it is not to sleep"));
             inside.leave();
             tell.send(got)
         });

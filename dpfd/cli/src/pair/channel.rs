@@ -123,7 +123,7 @@ impl Channel {
     /// Whether some bytes of either direction, seen from the end that connects, were not on TCP.
     fn both_ways(&self) -> bool {
         let fd = self.socket.as_raw_fd();
-        tcp::written(fd, true).is_some_and(|n| n < self.sent.bytes)
+        tcp::written(fd, true).is_some_and(|written| written.bytes < self.sent.bytes)
             && tcp::consumed(fd).is_some_and(|n| n < self.received.bytes)
     }
 
@@ -133,7 +133,9 @@ impl Channel {
         let fd = self.socket.as_raw_fd();
         let on_tcp = |count: &Count, tcp: Option<u64>| count.bytes > count.calls && tcp >= Some(count.bytes);
         let client = self._listener.is_none();
-        if on_tcp(&self.sent, tcp::written(fd, client)) || on_tcp(&self.received, tcp::consumed(fd)) {
+        if on_tcp(&self.sent, tcp::written(fd, client).map(|written| written.bytes))
+            || on_tcp(&self.received, tcp::consumed(fd))
+        {
             return Err("the connection stayed on TCP; `dp doctor` looks for the reason".into());
         }
         Ok(())

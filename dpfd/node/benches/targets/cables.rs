@@ -176,7 +176,6 @@ fn trusted(by: By) -> String {
         By::Eth | By::Jumbo => "[route.eth]\nxdp = \"never\"\n".into(),
         By::Sealed | By::Xdp => String::new(),
     }
-    }
 }
 
 /// Runs a program there, and says whether it could and went well.

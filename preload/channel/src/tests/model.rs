@@ -45,7 +45,7 @@ fn length(count: u64) -> impl Strategy<Value = usize> {
 
 #[derive(Debug, Clone)]
 enum Do {
-    /// Send so many bytes, in pieces of the second number.
+    /// Send so many bytes, at least one, in pieces of the second number.
     Push(usize, usize),
     /// Send, but die before the tail is moved; what was sent may be taken before anybody mends it.
     PushAndDie(usize, bool),
@@ -57,8 +57,8 @@ enum Do {
 
 fn deeds(count: u64) -> impl Strategy<Value = Vec<Do>> {
     let deed = prop_oneof![
-        4 => (length(count), 1..100usize).prop_map(|(n, k)| Do::Push(n, k)),
-        1 => (length(count), any::<bool>()).prop_map(|(n, taken)| Do::PushAndDie(n, taken)),
+        4 => (length(count), 1..100usize).prop_map(|(n, k)| Do::Push(n.max(1), k)),
+        1 => (length(count), any::<bool>()).prop_map(|(n, taken)| Do::PushAndDie(n.max(1), taken)),
         4 => (length(count), 1..100usize).prop_map(|(n, k)| Do::Pull(n, k)),
         1 => length(count).prop_map(Do::Peek),
     ];
