@@ -25,11 +25,22 @@ impl Set {
         }
     }
 
-    /// A row that had this value has it no more: an event of ours with it could pass for one of another row's.
+    /// A row that had this value has it no more: an event of ours with it could pass for one of another row's. Whoever sleeps
+    /// looks at everything, whichever value woke him.
     pub(super) fn loses_value(&mut self, data: u64, w: &mut impl World) {
-        if self.exposed > 0 && self.kicked == Some(data) {
-            self.kick_is_spent = true;
-            self.tell_outside(w);
+        if self.kicked != Some(data) {
+            return;
+        }
+        match (0..self.rows.high()).find(|&r| self.conn_of(r).is_some()) {
+            Some(r) if self.waiters.anyone_asleep() => self.put_kick(r, w),
+            Some(_) => {
+                self.kick_is_spent = true;
+                self.tell_outside(w);
+            }
+            None => {
+                self.take_kick(w);
+                self.unheard = false;
+            }
         }
     }
 
