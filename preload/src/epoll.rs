@@ -32,6 +32,8 @@ use event::Event;
 pub use event::{next_number, without};
 use list::Looked;
 use lock::{Had, Lock};
+#[cfg(test)]
+pub use places::MOST;
 use places::{made, place, places, take};
 use relatives::Relatives;
 pub use wait::wait;
@@ -185,20 +187,23 @@ pub fn ctl(epfd: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Opt
 
 /// A set that strangers may have as well, in which there may be what we never saw: it is left to the kernel.
 fn adopt(epfd: i32, fd: i32, target: Target, event: libc::epoll_event) -> Option<Result<(), i32>> {
-    raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).map(|_| ()).err().map_or_else(
-        || {
-            let known = born(epfd).and_then(|set| {
-                with(epfd, set, |set, w| {
-                    set.expose(true, w);
-                    w.end_event();
-                    let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
-                    set.control(libc::EPOLL_CTL_ADD, fd, target, Some((event.events, event.u64)), w)
-                })
-            });
-            Some(known.unwrap_or(Ok(())))
-        },
-        |e| Some(Err(e)),
-    )
+    if let Err(e) = raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)) {
+        return Some(Err(e));
+    }
+    let known = born(epfd).and_then(|set| {
+        with(epfd, set, |set, w| {
+            set.is_adopted();
+            set.expose(true, w);
+            w.end_event();
+            let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
+            set.control(libc::EPOLL_CTL_ADD, fd, target, Some((event.events, event.u64)), w)
+        })
+    });
+    if let (None, Target::Conn(conn)) = (known, target) {
+        // There is no place for the set: it stays the kernel's, and so does what is in it.
+        world::uncounted(conn);
+    }
+    Some(known.unwrap_or(Ok(())))
 }
 
 /// Number `fd` stands for connection `conn` now. A program may register a socket before it connects it.

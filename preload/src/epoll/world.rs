@@ -245,10 +245,7 @@ impl World for Ground<'_> {
     }
 
     fn uncounted(&mut self, conn: u32) {
-        if let (Some(c), Some(me)) = (self.conn(conn), state::member_if_joined()) {
-            c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
-            self.make_cold_beside(conn);
-        }
+        uncounted(conn);
     }
 
     fn is_channel(&self, conn: u32) -> bool {
@@ -436,6 +433,17 @@ fn armed(family: Family, c: &Conn) -> bool {
         let bit = by & by.wrapping_neg();
         let mut members = (bit.trailing_zeros() as usize..MEMBERS).step_by(64);
         if members.any(|i| family.member(i).pid() != 0 && family.member(i).alive()) {
+/// [`World::uncounted`], also where there is no set of ours.
+pub(super) fn uncounted(conn: u32) {
+    if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
+        let c = family.conn(conn);
+        c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
+        if matches!(c.stage(), Stage::Accepted | Stage::Live) {
+            c.receiving().word.make_cold_beside();
+        }
+    }
+}
+
             return true;
         }
         c.armed_by.fetch_and(!bit, Ordering::SeqCst);
