@@ -104,13 +104,16 @@ impl<'a> Locked<'a> {
 impl Place {
     /// `None` in a signal handler that interrupted this thread while it had the lock.
     fn lock(&self, index: u32) -> Option<Locked<'_>> {
-        let had = self.lock.lock()?;
+        self.lock.lock().map(|had| self.had(index, had))
+    }
+
+    fn had(&self, index: u32, had: Had) -> Locked<'_> {
         let mut locked = Locked { place: self, index };
         if had == Had::Torn {
             let (set, mut w) = locked.parts();
             set.mend(&mut w);
         }
-        Some(locked)
+        locked
     }
 
     /// [`Lock::lock_soon`].
@@ -314,12 +317,19 @@ fn closed(fd: i32, i: u32, p: &Place, set: &mut Set, w: &mut Ground) {
     places::give_back(i, p);
 }
 
+/// Does `f` with the set of that name, unless it is closed. The caller may have the lock of a set that has it inside, and its
+/// place may be by now that of a set that has the caller's inside: that one's lock is not waited for.
+fn with_open(name: SetName, f: impl FnOnce(&mut Set, &mut Ground)) {
+    let is_open = || is_open(name);
+    let Some(p) = place(name.place).filter(|_| is_open()) else { return };
+    if let Some(locked) = p.lock.lock_while(is_open).map(|had| p.had(name.place, had)) {
+        locked.once(|set, w| if is_open() { f(set, w) });
+    }
+}
+
 /// Makes a set's readiness the kernel's while somebody polls the set itself, or no more. Nothing where it is closed.
 pub fn expose(name: SetName, more: bool) {
-    with_index(name.place, |set, w| {
-        if !is_open(name) {
-            return;
-        }
+    with_open(name, |set, w| {
         set.expose(more, w);
         // Its event would make the set itself readable. Whoever sleeps in it now may be on the way to be woken by it.
         if more && !set.is_slept_in() {
@@ -331,7 +341,7 @@ pub fn expose(name: SetName, more: bool) {
 /// Whether a set that is watched from outside, and readable as the kernel has it, has something for the program.
 pub fn is_ready(name: SetName) -> bool {
     let mut ready = true;
-    with_index(name.place, |set, w| ready = !is_open(name) || set.is_ready(w));
+    with_open(name, |set, w| ready = set.is_ready(w));
     ready
 }
 
