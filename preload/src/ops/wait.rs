@@ -161,6 +161,14 @@ impl Sets {
             *to = pollfd { fd: fd as c_int, events, revents: 0 };
         }
     }
+    /// Whether any of the sets has something that is ready.
+    fn any_ready(&self, list: &[pollfd]) -> bool {
+        let ready = |p: &pollfd| {
+            p.fd >= 0 && (0..3).any(|w| p.revents & READY[w] != 0 && self.has(w, p.fd as usize))
+        };
+        list.iter().any(|p| ready(p) || p.revents & libc::POLLNVAL != 0)
+    }
+
     fn scatter(&mut self, list: &[pollfd]) -> Result<i32, i32> {
         if list.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
             return Err(libc::EBADF);
@@ -171,9 +179,9 @@ impl Sets {
                 continue;
             }
             for p in list {
-                let fd = p.fd as usize;
+                let (fd, told) = if p.fd < 0 { (!p.fd as usize, 0) } else { (p.fd as usize, p.revents) };
                 if self.has(w, fd) {
-                    if p.revents & ready != 0 {
+                    if told & ready != 0 {
                         count += 1;
                     } else {
                         // SAFETY: as in has().
@@ -255,6 +263,13 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
     answer
 }
 
+/// Takes what has hung up, and waits for nothing but an exceptional condition, out of a list; whether there was any. The
+/// complement of its number stands for it there.
+fn leave_out(list: &mut [pollfd]) -> bool {
+    let gone = |p: &&mut pollfd| p.fd >= 0 && p.revents != 0 && p.events == libc::POLLPRI;
+    list.iter_mut().filter(gone).map(|p| (p.fd, p.revents) = (!p.fd, 0)).count() > 0
+}
+
 fn select_with(
     sets: &mut Sets,
     list: &mut [pollfd],
@@ -265,7 +280,16 @@ fn select_with(
     if !wait::involves(list) {
         return None;
     }
-    let got = wait::poll(list, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+    let start = if ns > 0 { state::now() } else { 0 };
+    let mut left = ns;
+    let got = loop {
+        let got = wait::poll(list, left, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+        // What poll(2) always tells, select(2) does not tell of what is looked at for an exceptional condition alone.
+        if !got.is_ok_and(|n| n > 0) || sets.any_ready(list) || !leave_out(list) {
+            break got;
+        }
+        left = if ns < 0 { ns } else { (ns - (state::now() - start) as i64).max(0) };
+    };
     // Unlike select(2), poll(2) refuses lists that are longer than the limit of descriptors.
     if got == Err(libc::EINVAL) && list.len() as u64 > state::descriptor_limit() {
         retire();
