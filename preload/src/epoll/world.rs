@@ -199,23 +199,30 @@ impl<'a> Ground<'a> {
         if let Some(i) = unsafe { looked.group(at) } {
             return Some(i);
         }
+        if looked.has_no_room() {
+            // Until something is cold: each bell of a connection beyond comes here.
+            return None;
+        }
         let family = self.family?;
-        let i = groups::take(family, c)?;
-        // SAFETY: the set's lock is held; the arena stays mapped while the connection is live, and forget_arena() comes
-        // before it goes.
-        let added = unsafe {
-            looked.add_group(at, i as u8 + 1) || {
+        // SAFETY: the set's lock is held.
+        let room = unsafe {
+            looked.has_room() || {
                 // Those of arenas in which nothing is hot any more make room.
                 looked.keep_groups(|at| {
                     looked.connections().any(|conn| family.conn(conn).my_groups().as_ptr() as usize == at)
                 });
-                looked.add_group(at, i as u8 + 1)
+                looked.has_room()
             }
         };
-        if !added {
-            of_arena[i].taken.store(0, Ordering::Release);
+        if !room {
+            looked.found_no_room();
+            return None;
         }
-        added.then_some(i as u8 + 1)
+        let i = groups::take(family, c)?;
+        // SAFETY: the set's lock is held; the arena stays mapped while the connection is live, and forget_arena() comes
+        // before it goes.
+        unsafe { looked.add_group(at, i as u8 + 1) };
+        Some(i as u8 + 1)
     }
 }
 
@@ -426,13 +433,6 @@ impl World for Ground<'_> {
     }
 }
 
-/// Whether a living relative waits for it in a way that we cannot count.
-fn armed(family: Family, c: &Conn) -> bool {
-    let mut by = c.armed_by.load(Ordering::SeqCst);
-    while by != 0 {
-        let bit = by & by.wrapping_neg();
-        let mut members = (bit.trailing_zeros() as usize..MEMBERS).step_by(64);
-        if members.any(|i| family.member(i).pid() != 0 && family.member(i).alive()) {
 /// [`World::uncounted`], also where there is no set of ours.
 pub(super) fn uncounted(conn: u32) {
     if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
@@ -444,6 +444,13 @@ pub(super) fn uncounted(conn: u32) {
     }
 }
 
+/// Whether a living relative waits for it in a way that we cannot count.
+fn armed(family: Family, c: &Conn) -> bool {
+    let mut by = c.armed_by.load(Ordering::SeqCst);
+    while by != 0 {
+        let bit = by & by.wrapping_neg();
+        let mut members = (bit.trailing_zeros() as usize..MEMBERS).step_by(64);
+        if members.any(|i| family.member(i).pid() != 0 && family.member(i).alive()) {
             return true;
         }
         c.armed_by.fetch_and(!bit, Ordering::SeqCst);
