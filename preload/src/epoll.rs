@@ -323,7 +323,11 @@ fn with_open(name: SetName, f: impl FnOnce(&mut Set, &mut Ground)) {
     let is_open = || is_open(name);
     let Some(p) = place(name.place).filter(|_| is_open()) else { return };
     if let Some(locked) = p.lock.lock_while(is_open).map(|had| p.had(name.place, had)) {
-        locked.once(|set, w| if is_open() { f(set, w) });
+        locked.once(|set, w| {
+            if is_open() {
+                f(set, w)
+            }
+        });
     }
 }
 

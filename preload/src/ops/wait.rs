@@ -6,8 +6,8 @@ use libc::{epoll_event, fd_set, pollfd, sigset_t, size_t, timespec, timeval};
 
 use super::{errno, give_int};
 use crate::fdtable::{self, Entry};
-use crate::walk::nowhere;
 use crate::retire::retire;
+use crate::walk::nowhere;
 use crate::{epoll, kept, life, real, state, wait};
 use dp_edge::sys::raw;
 
@@ -163,9 +163,8 @@ impl Sets {
     }
     /// Whether any of the sets has something that is ready.
     fn any_ready(&self, list: &[pollfd]) -> bool {
-        let ready = |p: &pollfd| {
-            p.fd >= 0 && (0..3).any(|w| p.revents & READY[w] != 0 && self.has(w, p.fd as usize))
-        };
+        let ready =
+            |p: &pollfd| p.fd >= 0 && (0..3).any(|w| p.revents & READY[w] != 0 && self.has(w, p.fd as usize));
         list.iter().any(|p| ready(p) || p.revents & libc::POLLNVAL != 0)
     }
 

@@ -23,7 +23,9 @@ impl Set {
         }
         let row = self.rows.find(fd, target).or_else(|| self.unconnected(op, fd, target));
         match (op, row, event) {
-            (libc::EPOLL_CTL_ADD, None, Some((events, data))) => self.add(fd, target, None, (events, data), w),
+            (libc::EPOLL_CTL_ADD, None, Some((events, data))) => {
+                self.add(fd, target, None, (events, data), w)
+            }
             // Deleted here, and not in the kernel yet: there again.
             (libc::EPOLL_CTL_ADD, Some(r), Some((events, data))) if self.rows.get(r).want == 0 => {
                 if events & SPECIAL == 0 {
