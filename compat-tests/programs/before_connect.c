@@ -3,11 +3,14 @@
  *   dup, fcntl, dup2   copies of its own
  *   fork               a child has it
  *   spawn              a child that executes cat has it as its standard output
+ *   vfork              the same, started by vfork and exec
+ *   pidfd              the same by its number, started by pidfd_spawnp, where the C library has it
  *   passed             a copy came back through a socket of the family AF_UNIX
  *   again              a connect that was refused came before the one that is not
  */
 #include "common.h"
 
+#include <dlfcn.h>
 #include <spawn.h>
 #include <sys/un.h>
 
@@ -37,6 +40,39 @@ static pid_t spawn_cat(int fd) {
     return pid;
 }
 
+/* The child has the socket as its standard output before it executes cat, or is told its number. */
+static pid_t start_cat(int fd) {
+    int ends[2], pidfd = -1;
+    char words[64];
+    pid_t pid = 0;
+    MUST(pipe2(ends, O_CLOEXEC));
+    if (mode_is("vfork")) {
+        pid = vfork();
+        if (pid == 0) {
+            dup2(ends[0], 0);
+            dup2(fd, 1);
+            execlp("cat", "cat", (char *)NULL);
+            _exit(9);
+        }
+        CHECK(pid > 0);
+    } else {
+        int (*start)(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const[],
+                     char *const[]) = dlsym(RTLD_DEFAULT, "pidfd_spawnp");
+        posix_spawn_file_actions_t actions;
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_adddup2(&actions, ends[0], 0);
+        snprintf(words, sizeof words, "exec cat >&%d", fd);
+        char *arguments[] = {"sh", "-c", words, NULL};
+        if (!start || start(&pidfd, "sh", &actions, NULL, arguments, environ) != 0)
+            CHECK(posix_spawnp(&pid, "sh", &actions, NULL, arguments, environ) == 0);
+    }
+    MUST(close(ends[0]));
+    copy = ends[1];
+    return pidfd >= 0 ? -1 : pid;
+}
+
+static bool starts_cat(void) { return mode_is("spawn") || mode_is("vfork") || mode_is("pidfd"); }
+
 void unconnected(int fd) {
     if (mode_is("dup"))
         copy = MUST(dup(fd));
@@ -50,6 +86,8 @@ void unconnected(int fd) {
     }
     if (mode_is("spawn"))
         child = spawn_cat(fd);
+    else if (starts_cat())
+        child = start_cat(fd);
     if (mode_is("passed")) {
         int pair[2];
         MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
@@ -73,11 +111,12 @@ void server(void) { echo_until_eof(accepted(listen_here())); }
 void client(void) {
     int fd = connected();
     mark("warm", 1);
-    if (mode_is("spawn")) {
+    if (starts_cat()) {
         char back[5];
         MUST(write(copy, "hello", 5));
         MUST(close(copy));
-        join_child(child);
+        if (child > 0)
+            join_child(child);
         read_exact(fd, back, 5);
         CHECK(memcmp(back, "hello", 5) == 0);
     } else if (child) {
@@ -85,11 +124,11 @@ void client(void) {
     }
     for (int i = 0; i < 300; i++) {
         exchange(fd, 100, (uint64_t)i);
-        if (copy >= 0 && !mode_is("spawn"))
+        if (copy >= 0 && !starts_cat())
             exchange(copy, 100, (uint64_t)i + 1000);
     }
     /* The connection goes on as long as one of them is open. */
-    if (copy >= 0 && !mode_is("spawn")) {
+    if (copy >= 0 && !starts_cat()) {
         MUST(close(fd));
         exchange(copy, 50000, 3);
         MUST(shutdown(copy, SHUT_WR));

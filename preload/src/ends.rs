@@ -38,7 +38,18 @@ pub fn of(i: u32) -> Option<i32> {
 pub fn forget(i: u32) {
     let Some(k) = kept(i) else { return };
     if let fd @ 1.. = k.swap(0, Ordering::AcqRel) {
-        own::forget(fd - 1);
+        own::close(fd - 1);
+    }
+}
+
+/// The program puts something else at number `fd`, which is ours: an end that is kept there is kept at another.
+pub fn moves_from(fd: i32) {
+    for i in 0..CONNS as u32 {
+        let Some(k) = kept(i) else { return };
+        if k.load(Ordering::Relaxed) == fd + 1 {
+            let copy = own::copy(fd).inspect(|&copy| crate::fdtable::mark_internal(copy));
+            k.store(copy.map_or(0, |copy| copy + 1), Ordering::Release);
+        }
     }
 }
 

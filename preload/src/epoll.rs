@@ -35,6 +35,8 @@ use forked::begun;
 pub use forked::{go_on, hold_still, inherited, Others};
 use list::Looked;
 use lock::{Had, Lock};
+#[cfg(test)]
+pub use places::MOST;
 use places::{place, places, take};
 use relatives::Relatives;
 pub use wait::wait;
@@ -117,13 +119,16 @@ impl Place {
     /// `None` in a signal handler that interrupted this thread while it had the lock.
     fn lock(&self, index: u32) -> Option<Locked<'_>> {
         self.begin_in_child(index);
-        let had = self.lock.lock()?;
+        self.lock.lock().map(|had| self.had(index, had))
+    }
+
+    fn had(&self, index: u32, had: Had) -> Locked<'_> {
         let mut locked = Locked { place: self, index, kept: had == Had::Kept };
         if had == Had::Torn {
             let (set, mut w) = locked.parts();
             set.mend(&mut w);
         }
-        Some(locked)
+        locked
     }
 
     /// [`Lock::lock_soon`].
@@ -230,20 +235,23 @@ pub fn ctl(epfd: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Opt
 
 /// A set that strangers may have as well, in which there may be what we never saw: it is left to the kernel.
 fn adopt(epfd: i32, fd: i32, target: Target, event: libc::epoll_event) -> Option<Result<(), i32>> {
-    raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)).map(|_| ()).err().map_or_else(
-        || {
-            let known = born(epfd).and_then(|set| {
-                with(epfd, set, |set, w| {
-                    set.expose(true, w);
-                    w.end_event();
-                    let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
-                    set.control(libc::EPOLL_CTL_ADD, fd, target, Some((event.events, event.u64)), w)
-                })
-            });
-            Some(known.unwrap_or(Ok(())))
-        },
-        |e| Some(Err(e)),
-    )
+    if let Err(e) = raw::epoll_ctl(epfd, libc::EPOLL_CTL_ADD, fd, Some(event)) {
+        return Some(Err(e));
+    }
+    let known = born(epfd).and_then(|set| {
+        with(epfd, set, |set, w| {
+            set.is_adopted();
+            set.expose(true, w);
+            w.end_event();
+            let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
+            set.control(libc::EPOLL_CTL_ADD, fd, target, Some((event.events, event.u64)), w)
+        })
+    });
+    if let (None, Target::Conn(conn)) = (known, target) {
+        // There is no place for the set: it stays the kernel's, and so does what is in it.
+        world::uncounted(conn);
+    }
+    Some(known.unwrap_or(Ok(())))
 }
 
 /// Number `fd` stands for connection `conn` now. A program may register a socket before it connects it.
@@ -355,12 +363,24 @@ fn closed(fd: i32, i: u32, p: &Place, set: &mut Set, w: &mut Ground) {
     places::give_back(i, p);
 }
 
+/// Does `f` with the set of that name, unless it is closed. The caller may have the lock of a set that has it inside, and its
+/// place may be by now that of a set that has the caller's inside: that one's lock is not waited for.
+fn with_open(name: SetName, f: impl FnOnce(&mut Set, &mut Ground)) {
+    let is_open = || is_open(name);
+    let Some(p) = place(name.place).filter(|_| is_open()) else { return };
+    p.begin_in_child(name.place);
+    if let Some(locked) = p.lock.lock_while(is_open).map(|had| p.had(name.place, had)) {
+        locked.once(|set, w| {
+            if is_open() {
+                f(set, w)
+            }
+        });
+    }
+}
+
 /// Makes a set's readiness the kernel's while somebody polls the set itself, or no more. Nothing where it is closed.
 pub fn expose(name: SetName, more: bool) {
-    with_index(name.place, |set, w| {
-        if !is_open(name) {
-            return;
-        }
+    with_open(name, |set, w| {
         set.expose(more, w);
         // Its event would make the set itself readable. Whoever sleeps in it now may be on the way to be woken by it.
         if more && !set.is_slept_in() {
@@ -372,7 +392,7 @@ pub fn expose(name: SetName, more: bool) {
 /// Whether a set that is watched from outside, and readable as the kernel has it, has something for the program.
 pub fn is_ready(name: SetName) -> bool {
     let mut ready = true;
-    with_index(name.place, |set, w| ready = !is_open(name) || set.is_ready(w));
+    with_open(name, |set, w| ready = set.is_ready(w));
     ready
 }
 

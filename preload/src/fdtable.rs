@@ -44,7 +44,9 @@ pub enum Entry {
 const KIND: u32 = 28;
 /// Bits of an index.
 const WIDTH: u32 = dp_channel::family::CONNS.ilog2();
-const INDEX: u32 = (1 << WIDTH) - 1;
+const INDEX: u32 = INDEXES - 1;
+/// Indexes are below this.
+pub const INDEXES: u32 = 1 << WIDTH;
 const LIFE: u32 = (1 << (KIND - WIDTH)) - 1;
 const CONN: u32 = 1;
 const INTERNAL: u32 = 4;

@@ -46,7 +46,7 @@ pub fn take(family: Family, c: &Conn) -> Option<usize> {
             || groups[i].taken.compare_exchange(owner, me, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         match owner {
             0 => exchange(),
-            _ if has_ended(owner) && exchange() => {
+            _ if owner != me && has_ended(owner) && exchange() => {
                 leave_those_of(family, groups, i);
                 true
             }

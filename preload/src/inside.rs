@@ -399,8 +399,25 @@ fn take(k: &Kept) -> (i32, bool) {
 
 fn close_kept(fd: i32) {
     if fd >= 0 {
-        own::forget(fd);
+        own::close(fd);
     }
+}
+
+/// The program puts something else at number `fd`, which is ours: a file that is kept there for calls inside is kept at another.
+#[cold]
+pub fn moves_from(fd: i32) {
+    if COUNT.load(Ordering::SeqCst) == 0 {
+        return;
+    }
+    exclusively(|| {
+        let is = |k: &&Kept| k.word.load(Ordering::Relaxed) != 0 && k.fd.load(Ordering::Relaxed) == fd;
+        let Some(k) = FILES.iter().find(is) else { return };
+        let copy = own::copy(fd);
+        if let Some(copy) = copy {
+            fdtable::mark_kept(copy, k.word.load(Ordering::Relaxed));
+        }
+        k.fd.store(copy.unwrap_or(-1), Ordering::Release);
+    });
 }
 
 /// Ends what was kept, and has nobody inside any more.

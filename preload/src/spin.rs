@@ -56,6 +56,7 @@ pub fn heat(c: &Conn) {
     let word = c.receiving().word;
     word.make_hot();
     // Who has just begun to counted itself first, and found the word cold, perhaps: one of us sees the other.
+    // Where that was a set, and it has made the word hot since, the group is its own.
     if relied_on() {
         word.make_cold_beside();
     }

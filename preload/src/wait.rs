@@ -19,7 +19,6 @@ use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
 use crate::rx::Settled;
-use crate::retire::retire;
 use crate::{epoll, signals, spin, state};
 pub use event::inherited;
 use event::Event;
@@ -100,11 +99,6 @@ pub fn poll(
         flight.end();
     }
     exposed.end();
-    // The event beside a list that is as long as it may be: the limit is somebody else's, or this process would be retired.
-    if result == Err(libc::EINVAL) && fds.len() as u64 == state::descriptor_limit() {
-        retire();
-        return kernel(fds, timeout);
-    }
     result
 }
 

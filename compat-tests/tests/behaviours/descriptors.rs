@@ -8,6 +8,8 @@ same_everywhere! {
     copies_by_dup2_from_before_the_connect => Pair::c("before_connect").arg("dup2");
     a_child_from_before_the_connect => Pair::c("before_connect").arg("fork");
     a_program_started_before_the_connect => Pair::c("before_connect").arg("spawn");
+    a_program_started_by_vfork_before_the_connect => Pair::c("before_connect").arg("vfork");
+    a_program_started_by_pidfd_spawn_before_the_connect => Pair::c("before_connect").arg("pidfd");
     a_copy_that_was_passed_before_the_connect => Pair::c("before_connect").arg("passed");
     a_connect_that_was_refused_first => Pair::c("before_connect").arg("again");
     dup_in_every_way => Pair::c("dup_family").arg("chain");

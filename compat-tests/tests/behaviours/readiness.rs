@@ -23,6 +23,9 @@ same_everywhere! {
     epoll_nested_and_made_anew => Pair::c("epoll_modes").arg("nested_anew");
     epoll_nested_over_bytes_that_nobody_announced => Pair::c("epoll_modes").arg("unheard");
     epoll_polled_after_all_was_told => Pair::c("epoll_modes").arg("told");
+    epoll_sets_that_were_inside_each_other_one_after_the_other => Pair::c("crossed_sets");
+    select_with_what_has_hung_up_in_the_third_set => Pair::c("excepted");
+    pselect_with_what_has_hung_up_in_the_third_set => Pair::c("excepted").arg("1");
     epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");
     epoll_add_mod_del => Pair::c("epoll_modes").arg("add_mod_del");
     epoll_of_a_connection_that_is_paused => Pair::c("paused").arg("paused");

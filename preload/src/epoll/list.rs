@@ -9,7 +9,7 @@
 //! ```
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use dp_channel::bell::Group;
 use dp_channel::family::{Family, Stage};
@@ -25,6 +25,8 @@ const READS: u32 = 1 << 31;
 pub struct Looked {
     n: AtomicU32,
     entry: [AtomicU32; MAX_HOT],
+    /// All groups are those of arenas in which something is hot, since it was found so.
+    no_room: AtomicBool,
     /// Address of a side's groups in an arena, and which of them is ours, from 1 on. Under the set's lock.
     groups: UnsafeCell<Groups>,
 }
@@ -47,7 +49,30 @@ impl Looked {
 
     /// So many places are in use.
     pub fn set_len(&self, n: usize) {
+        if self.has_no_room() && n < self.n.load(Ordering::Relaxed) as usize {
+            self.no_room.store(false, Ordering::Relaxed);
+        }
         self.n.store(n.min(MAX_HOT) as u32, Ordering::Release);
+    }
+
+    /// Whether there was no room for a further group when it was looked for last, and nothing is cold since.
+    pub fn has_no_room(&self) -> bool {
+        self.no_room.load(Ordering::Relaxed)
+    }
+
+    /// It is so.
+    pub fn found_no_room(&self) {
+        self.no_room.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there is room for a further group.
+    ///
+    /// # Safety
+    ///
+    /// The caller has the set's lock.
+    pub unsafe fn has_room(&self) -> bool {
+        // SAFETY: by the contract.
+        unsafe { &*self.groups.get() }.n < MAX_ARENAS
     }
 
     /// Whether one of the connections may have something. Without the lock.
@@ -90,20 +115,16 @@ impl Looked {
         groups.list[..groups.n].iter().find(|g| g.0 == address).map(|g| g.1)
     }
 
-    /// One more group; false when there is no room.
+    /// One more group, for which there is room.
     ///
     /// # Safety
     ///
     /// The caller has the set's lock; the address is that of groups in an arena that stays mapped.
-    pub unsafe fn add_group(&self, address: usize, i: u8) -> bool {
+    pub unsafe fn add_group(&self, address: usize, i: u8) {
         // SAFETY: by the contract.
         let groups = unsafe { &mut *self.groups.get() };
-        if groups.n == MAX_ARENAS {
-            return false;
-        }
         groups.list[groups.n] = (address, i);
         groups.n += 1;
-        true
     }
 
     /// Calls `f` with every group.
@@ -145,6 +166,7 @@ impl Looked {
             unsafe { &*(at as *const Group).add(usize::from(i) - 1) }.taken.store(0, Ordering::Release);
             groups.n -= 1;
             groups.list[k] = groups.list[groups.n];
+            self.no_room.store(false, Ordering::Relaxed);
         }
     }
 
@@ -159,6 +181,7 @@ impl Looked {
         // Each page that a forked child writes to is copied.
         if groups.n != 0 {
             groups.n = 0;
+            self.no_room.store(false, Ordering::Relaxed);
         }
     }
 }

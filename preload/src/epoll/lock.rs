@@ -36,10 +36,15 @@ impl Lock {
     /// Takes it, until [`Lock::unlock`]. `None`: this is a signal handler of the very thread that has it; what it guards is half
     /// done.
     pub fn lock(&self) -> Option<Had> {
+        self.lock_while(|| true)
+    }
+
+    /// The same, and waits no longer than `wanted` says: `None` then, too.
+    pub fn lock_while(&self, wanted: impl Fn() -> bool) -> Option<Had> {
         let me = state::tid();
         let here = 0u8;
         let frame = &raw const here as u64;
-        let had = if self.free_to(me) { Had::Whole } else { self.wait(me, frame)? };
+        let had = if self.free_to(me) { Had::Whole } else { self.wait(me, frame, wanted)? };
         if had != Had::Kept {
             self.frame.store(frame, Ordering::Relaxed);
         }
@@ -98,9 +103,12 @@ impl Lock {
     }
 
     #[cold]
-    fn wait(&self, me: u32, frame: u64) -> Option<Had> {
+    fn wait(&self, me: u32, frame: u64, wanted: impl Fn() -> bool) -> Option<Had> {
         let mut turn = 0u32;
         while !self.free_to(me) {
+            if !wanted() {
+                return None;
+            }
             let owner = self.owner.load(Ordering::Relaxed);
             if owner == me {
                 if self.is_for_a_fork() {

@@ -3,10 +3,12 @@
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use super::Place;
-use crate::state;
+use crate::{fdtable, state};
 
 const SLAB: usize = 64;
-const SLABS: usize = 4096;
+/// As many places as an entry of the table of descriptors can name.
+const SLABS: usize = MOST as usize / SLAB;
+pub const MOST: u32 = fdtable::INDEXES;
 static TABLE: [AtomicPtr<Place>; SLABS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; SLABS];
 /// Places that were ever taken lie below.
 static HIGH: AtomicU32 = AtomicU32::new(0);

@@ -199,23 +199,30 @@ impl<'a> Ground<'a> {
         if let Some(i) = unsafe { looked.group(at) } {
             return Some(i);
         }
+        if looked.has_no_room() {
+            // Until something is cold: each bell of a connection beyond comes here.
+            return None;
+        }
         let family = self.family?;
-        let i = groups::take(family, c)?;
-        // SAFETY: the set's lock is held; the arena stays mapped while the connection is live, and forget_arena() comes
-        // before it goes.
-        let added = unsafe {
-            looked.add_group(at, i as u8 + 1) || {
+        // SAFETY: the set's lock is held.
+        let room = unsafe {
+            looked.has_room() || {
                 // Those of arenas in which nothing is hot any more make room.
                 looked.keep_groups(|at| {
                     looked.connections().any(|conn| family.conn(conn).my_groups().as_ptr() as usize == at)
                 });
-                looked.add_group(at, i as u8 + 1)
+                looked.has_room()
             }
         };
-        if !added {
-            of_arena[i].taken.store(0, Ordering::Release);
+        if !room {
+            looked.found_no_room();
+            return None;
         }
-        added.then_some(i as u8 + 1)
+        let i = groups::take(family, c)?;
+        // SAFETY: the set's lock is held; the arena stays mapped while the connection is live, and forget_arena() comes
+        // before it goes.
+        unsafe { looked.add_group(at, i as u8 + 1) };
+        Some(i as u8 + 1)
     }
 }
 
@@ -245,10 +252,7 @@ impl World for Ground<'_> {
     }
 
     fn uncounted(&mut self, conn: u32) {
-        if let (Some(c), Some(me)) = (self.conn(conn), state::member_if_joined()) {
-            c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
-            self.make_cold_beside(conn);
-        }
+        uncounted(conn);
     }
 
     fn is_channel(&self, conn: u32) -> bool {
@@ -425,6 +429,17 @@ impl World for Ground<'_> {
     fn listed(&mut self, n: usize) {
         if let Some(looked) = self.looked() {
             looked.set_len(n);
+        }
+    }
+}
+
+/// [`World::uncounted`], also where there is no set of ours.
+pub(super) fn uncounted(conn: u32) {
+    if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
+        let c = family.conn(conn);
+        c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
+        if matches!(c.stage(), Stage::Accepted | Stage::Live) {
+            c.receiving().word.make_cold_beside();
         }
     }
 }

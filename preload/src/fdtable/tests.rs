@@ -63,3 +63,16 @@ fn a_number_of_ours_that_stands_in_for_a_closed_one_is_known_from_inside_only() 
     assert_eq!(conn_inside(kept), None);
     set(kept, Entry::None);
 }
+
+#[test]
+fn an_entry_has_room_for_every_index_that_there_is() {
+    testing::start();
+    let last = dp_channel::family::CONNS as u32 - 1;
+    for entry in
+        [Entry::Conn(last), Entry::Epoll(crate::epoll::MOST - 1), Entry::Listener(last), Entry::Elsewhere]
+    {
+        set(FD + 9, entry);
+        assert_eq!(get(FD + 9), entry);
+    }
+    clear(FD + 9);
+}

@@ -10,7 +10,7 @@ use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::walk::nowhere;
-use crate::{give, inside, leave, life, real, state};
+use crate::{ends, give, inside, leave, life, real, state};
 
 /// close(2).
 ///
@@ -106,8 +106,11 @@ fn replaced(old: c_int, new: c_int, real: impl Fn() -> c_int) -> c_int {
     noted()
 }
 
-/// The shim's own descriptor gives way. What it stood for is lost to new introductions, nothing else.
+/// The shim's own descriptor gives way. What it stood for is lost to new introductions; what connections need of it is at another
+/// number first.
 fn step_aside(fd: c_int) {
+    inside::moves_from(fd);
+    ends::moves_from(fd);
     fdtable::set(fd, Entry::None);
 }
 

@@ -6,7 +6,7 @@ use dp_channel::family::Reason;
 use libc::{msghdr, FILE};
 
 use crate::fdtable::{self, Entry};
-use crate::{epoll, exec, give, kept, leave, life, real};
+use crate::{epoll, exec, give, kept, leave, life, real, state};
 
 /// fdopen(3): glibc reads and writes inside itself from now on, so the connection goes back to TCP first.
 ///
@@ -182,6 +182,10 @@ unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
 
 /// Becomes another program by `real`, which returns only if it could not.
 pub fn executing<R>(real: impl FnOnce() -> R) -> R {
+    // A child of vfork, which goes on beside its parent from here: nobody saw it start.
+    if state::is_borrowed_memory() {
+        fdtable::count_start();
+    }
     exec::before();
     let failed = real();
     let errno = super::errno();
@@ -254,9 +258,8 @@ macro_rules! pidfd {
             argv: *const *const c_char,
             env: *const *const c_char,
         ) -> c_int {
-            exec::before_spawn();
             // SAFETY: the program's arguments.
-            real::$name().map_or(libc::ENOSYS, |f| unsafe { f(pidfd, path, fa, attr, argv, env) })
+            spawning(|| unsafe { real::$name().map_or(libc::ENOSYS, |f| f(pidfd, path, fa, attr, argv, env)) })
         }
     )*};
 }

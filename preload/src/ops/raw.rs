@@ -92,8 +92,14 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
                 ring::registering(b as c_uint);
                 real::syscall()(n, a, b, c, d, e, f)
             }
-            libc::SYS_setrlimit => sandbox::setrlimit(a as c_uint, b as _).into(),
-            libc::SYS_prlimit64 => sandbox::prlimit(x, b as c_uint, c as _, d as _).into(),
+            libc::SYS_setrlimit => {
+                sandbox::limits(0, a as c_uint, b as _);
+                real::syscall()(n, a, b, c, d, e, f)
+            }
+            libc::SYS_prlimit64 => {
+                sandbox::limits(x, b as c_uint, c as _);
+                real::syscall()(n, a, b, c, d, e, f)
+            }
             libc::SYS_prctl => sandbox::prctl(x, b as _, c as _, d as _, e as _).into(),
             libc::SYS_seccomp => {
                 sandbox::seccomp(a as c_uint, c as u64);

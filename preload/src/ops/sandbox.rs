@@ -30,15 +30,19 @@ pub fn seccomp(operation: c_uint, filter: u64) {
     }
 }
 
-/// Before a limit of this process is set. One with no room for descriptors refuses those that we need to wake its threads, and
-/// poll(2) refuses lists that are longer than it.
+/// Before a limit of process `pid` is set, 0 for this one. One with no room for descriptors refuses those that we need to wake its
+/// threads, and poll(2) refuses lists that are longer than it.
 ///
 /// # Safety
 ///
 /// The program's limit, or nowhere.
-unsafe fn limits(what: c_uint, limit: *const libc::rlimit) {
+pub unsafe fn limits(pid: libc::pid_t, what: c_uint, limit: *const libc::rlimit) {
+    let is_ours = pid == 0 || pid as u32 == raw::getpid();
+    if what != libc::RLIMIT_NOFILE || !is_ours || nowhere(limit) {
+        return;
+    }
     // SAFETY: by the contract.
-    if what == libc::RLIMIT_NOFILE && !nowhere(limit) && unsafe { (*limit).rlim_cur } < state::ROOMY {
+    if unsafe { (*limit).rlim_cur } < state::ROOMY {
         retire::retire();
     }
 }
@@ -51,7 +55,7 @@ unsafe fn limits(what: c_uint, limit: *const libc::rlimit) {
 pub unsafe fn setrlimit(what: c_uint, limit: *const libc::rlimit) -> c_int {
     // SAFETY: the program's arguments.
     unsafe {
-        limits(what, limit);
+        limits(0, what, limit);
         real::setrlimit()(what, limit)
     }
 }
@@ -69,9 +73,7 @@ pub unsafe fn prlimit(
 ) -> c_int {
     // SAFETY: the program's arguments.
     unsafe {
-        if pid == 0 || pid as u32 == raw::getpid() {
-            limits(what, limit);
-        }
+        limits(pid, what, limit);
         real::prlimit()(pid, what, limit, old)
     }
 }

@@ -6,8 +6,8 @@ use libc::{epoll_event, fd_set, pollfd, sigset_t, size_t, timespec, timeval};
 
 use super::{errno, give_int};
 use crate::fdtable::{self, Entry};
-use crate::walk::nowhere;
 use crate::retire::retire;
+use crate::walk::nowhere;
 use crate::{epoll, kept, life, real, state, wait};
 use dp_edge::sys::raw;
 
@@ -47,6 +47,22 @@ unsafe fn list<'a>(fds: *mut pollfd, n: libc::nfds_t) -> &'a mut [pollfd] {
     unsafe { core::slice::from_raw_parts_mut(fds, n as usize) }
 }
 
+/// Entries of a poll by events beside the program's.
+const OURS: u64 = 2;
+
+/// A poll of a list with channels.
+fn poll_list(list: &mut [pollfd], ns: i64, mask: *const sigset_t) -> Result<i32, i32> {
+    let got = wait::poll(list, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+    // Ours beside a list that is about as long as it may be: the limit is somebody else's, or this process would be retired.
+    let limit = state::descriptor_limit();
+    let n = list.len() as u64;
+    if got == Err(libc::EINVAL) && n <= limit && n + OURS > limit {
+        retire();
+        return kernel_poll(list, ns, mask);
+    }
+    got
+}
+
 /// poll(2).
 ///
 /// # Safety
@@ -63,7 +79,7 @@ pub unsafe fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int {
         return rc;
     }
     let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
-    give_int(wait::poll(all, ns, false, |f, t| kernel_poll(f, t, core::ptr::null())))
+    give_int(poll_list(all, ns, core::ptr::null()))
 }
 
 /// ppoll(2).
@@ -89,7 +105,7 @@ pub unsafe fn ppoll(
     if let Some(rc) = wait::by_kernel(all, ns != 0, kernel) {
         return rc;
     }
-    give_int(wait::poll(all, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask)))
+    give_int(poll_list(all, ns, mask))
 }
 
 /// What -D_FORTIFY_SOURCE makes of poll.
@@ -161,6 +177,13 @@ impl Sets {
             *to = pollfd { fd: fd as c_int, events, revents: 0 };
         }
     }
+    /// Whether any of the sets has something that is ready.
+    fn any_ready(&self, list: &[pollfd]) -> bool {
+        let ready =
+            |p: &pollfd| p.fd >= 0 && (0..3).any(|w| p.revents & READY[w] != 0 && self.has(w, p.fd as usize));
+        list.iter().any(|p| ready(p) || p.revents & libc::POLLNVAL != 0)
+    }
+
     fn scatter(&mut self, list: &[pollfd]) -> Result<i32, i32> {
         if list.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
             return Err(libc::EBADF);
@@ -171,9 +194,9 @@ impl Sets {
                 continue;
             }
             for p in list {
-                let fd = p.fd as usize;
+                let (fd, told) = if p.fd < 0 { (!p.fd as usize, 0) } else { (p.fd as usize, p.revents) };
                 if self.has(w, fd) {
-                    if p.revents & ready != 0 {
+                    if told & ready != 0 {
                         count += 1;
                     } else {
                         // SAFETY: as in has().
@@ -255,6 +278,13 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
     answer
 }
 
+/// Takes what has hung up, and waits for nothing but an exceptional condition, out of a list; whether there was any. The
+/// complement of its number stands for it there.
+fn leave_out(list: &mut [pollfd]) -> bool {
+    let gone = |p: &&mut pollfd| p.fd >= 0 && p.revents != 0 && p.events == libc::POLLPRI;
+    list.iter_mut().filter(gone).map(|p| (p.fd, p.revents) = (!p.fd, 0)).count() > 0
+}
+
 fn select_with(
     sets: &mut Sets,
     list: &mut [pollfd],
@@ -265,7 +295,16 @@ fn select_with(
     if !wait::involves(list) {
         return None;
     }
-    let got = wait::poll(list, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+    let start = if ns > 0 { state::now() } else { 0 };
+    let mut left = ns;
+    let got = loop {
+        let got = wait::poll(list, left, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+        // What poll(2) always tells, select(2) does not tell of what is looked at for an exceptional condition alone.
+        if !got.is_ok_and(|n| n > 0) || sets.any_ready(list) || !leave_out(list) {
+            break got;
+        }
+        left = if ns < 0 { ns } else { (ns - (state::now() - start) as i64).max(0) };
+    };
     // Unlike select(2), poll(2) refuses lists that are longer than the limit of descriptors.
     if got == Err(libc::EINVAL) && list.len() as u64 > state::descriptor_limit() {
         retire();

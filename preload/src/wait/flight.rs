@@ -44,6 +44,8 @@ impl Flight {
                 if let Some(me) = state::member_if_joined() {
                     c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
                 }
+                // Said, then asked again, as below.
+                moved |= matches!(c.settled_stage(), Stage::Accepted | Stage::Live);
                 continue;
             }
             c.rx_flight.fetch_add(1, Ordering::SeqCst);

@@ -123,7 +123,7 @@ impl Channel {
         rx.word.make_hot();
         rx.word.sleep_by_event(&rx.rx.event, number);
         // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other. It found
-        // the word cold then, and nobody would cool it any more.
+        // the word cold then, and nobody would cool it any more. Where it has made it hot since, the group is that set's.
         if !self.may_have_event() {
             rx.word.make_cold_beside();
         }

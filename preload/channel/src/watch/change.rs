@@ -23,14 +23,21 @@ impl Set {
         }
         let row = self.rows.find(fd, target).or_else(|| self.unconnected(op, fd, target));
         match (op, row, event) {
-            (libc::EPOLL_CTL_ADD, None, Some((events, data))) => self.add(fd, target, events, data, w),
+            (libc::EPOLL_CTL_ADD, None, Some((events, data))) => {
+                self.add(fd, target, None, (events, data), w)
+            }
             // Deleted here, and not in the kernel yet: there again.
             (libc::EPOLL_CTL_ADD, Some(r), Some((events, data))) if self.rows.get(r).want == 0 => {
                 if events & SPECIAL == 0 {
                     return self.change(r, events, data, w);
                 }
                 self.sync_row(r, w);
-                self.add(fd, target, events, data, w)
+                self.add(fd, target, None, (events, data), w)
+            }
+            // The kernel says whether it has it. If not, it is another one in the entry and at the number of one that nobody took
+            // back here, as in a child of which the parent closed it first.
+            (libc::EPOLL_CTL_ADD, Some(r), Some(event)) if matches!(target, Target::Conn(_)) => {
+                self.add(fd, target, Some(r), event, w)
             }
             // Of an unknown descriptor that was closed, and its number used again.
             (libc::EPOLL_CTL_ADD, Some(r), Some((events, data))) if target == Target::Other => {
@@ -135,12 +142,13 @@ impl Set {
         });
     }
 
+    /// `stale`: a row of that number and entry, which the kernel may have forgotten.
     fn add(
         &mut self,
         fd: i32,
         target: Target,
-        events: u32,
-        data: u64,
+        stale: Option<u32>,
+        (events, data): (u32, u64),
         w: &mut impl World,
     ) -> Result<(), i32> {
         if let Target::Conn(conn) = target {
@@ -158,6 +166,11 @@ impl Set {
             (Target::Conn(conn), Ok(())) => w.make_cold_beside(conn),
             (Target::Set(inner), Ok(())) => w.expose(inner, true),
             _ => {}
+        }
+        if let Some(r) = stale {
+            // Its connection is no more, and nobody counts who watched it.
+            self.rows.get_mut(r).forks = self.forks.wrapping_sub(1);
+            self.remove(r, w);
         }
         if let Some(r) = self.noted(fd, target, events, data, w) {
             // What came while nobody relied on the kernel was not rung for.

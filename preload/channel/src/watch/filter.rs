@@ -89,8 +89,10 @@ impl Set {
         if row.spent {
             return Some(0);
         }
+        let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
         let mut bits = bits & (row.want | ALWAYS);
-        if bits != 0 && bits == bits & OUT && row.want & ET != 0 && row.is_hot() && w.writable(conn) {
+        let is_room = bits != 0 && bits == bits & OUT;
+        if is_room && row.want & ET != 0 && row.is_hot() && w.writable(conn) && w.in_ring(conn, row.io) {
             // Of its room the set tells itself, once; this is the kernel's word of the same change.
             if !core::mem::take(&mut self.rows.get_mut(r).out_edge) {
                 bits = 0;
@@ -159,6 +161,10 @@ impl Set {
         if bits & IN != 0 && row.dirty && w.writable(conn) {
             bits |= row.want & OUT;
         }
+        // And where it may be an event of ours, which says nothing of room.
+        if kicked && bits & IN != 0 && row.want & (ET | ONESHOT) != 0 && Self::has_room(&row, conn, w) {
+            bits |= row.want & OUT;
+        }
         if bits != 0 && w.has_error(conn) {
             bits |= libc::EPOLLERR as u32;
         }
@@ -200,6 +206,7 @@ impl Set {
             return bits;
         }
         let (mut bell, mut ready, mut edges) = (false, false, false);
+        let kicked = self.kicked == Some(data);
         let mut whose = None;
         let mut last = None;
         loop {
@@ -215,7 +222,7 @@ impl Set {
                     }
                     let has = w.has_bytes(row.io);
                     let settled = self.settle_cold(r, conn, w);
-                    bell |= has && settled == Settled::Quiet;
+                    bell |= (has || kicked) && settled == Settled::Quiet;
                     ready |= settled == Settled::Ready;
                     if settled == Settled::Ready && row.reported.0 != self.wait {
                         whose = whose.or(Some(r));

@@ -355,6 +355,11 @@ impl Set {
         }
     }
 
+    /// The kernel's set was there before this one, and has what nobody noted: with any value.
+    pub fn is_adopted(&mut self) {
+        self.forgotten = !0;
+    }
+
     /// Whether it was inherited by a fork.
     pub fn is_inherited(&self) -> bool {
         self.inherited

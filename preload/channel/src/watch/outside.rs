@@ -14,9 +14,7 @@ impl Set {
             return;
         }
         let mut rows = if watched { 0..self.rows.high() } else { 0..0 };
-        let is_silent = |&r: &u32| {
-            self.rows.is_used(r) && self.rows.get(r).silent && self.has_unheard(r, w)
-        };
+        let is_silent = |&r: &u32| self.rows.is_used(r) && self.rows.get(r).silent && self.has_unheard(r, w);
         match rows.find(is_silent) {
             Some(r) if self.kicked.is_none() || self.kick_is_spent => self.put_kick(r, w),
             // Else it is for somebody who sleeps.
@@ -25,11 +23,22 @@ impl Set {
         }
     }
 
-    /// A row that had this value has it no more: an event of ours with it could pass for one of another row's.
+    /// A row that had this value has it no more: an event of ours with it could pass for one of another row's. Whoever sleeps
+    /// looks at everything, whichever value woke him.
     pub(super) fn loses_value(&mut self, data: u64, w: &mut impl World) {
-        if self.exposed > 0 && self.kicked == Some(data) {
-            self.kick_is_spent = true;
-            self.tell_outside(w);
+        if self.kicked != Some(data) {
+            return;
+        }
+        match (0..self.rows.high()).find(|&r| self.conn_of(r).is_some()) {
+            Some(r) if self.waiters.anyone_asleep() => self.put_kick(r, w),
+            Some(_) => {
+                self.kick_is_spent = true;
+                self.tell_outside(w);
+            }
+            None => {
+                self.take_kick(w);
+                self.unheard = false;
+            }
         }
     }
 

@@ -13,7 +13,7 @@ impl Set {
     /// Number `fd` of connection `conn` is about to be replaced. Nothing is told of it until [`Set::replaced`].
     pub fn replacing(&mut self, fd: i32, conn: u32, w: &mut impl World) {
         let Some(r) = self.rows.find(fd, Target::Conn(conn)) else { return };
-        if self.inherited || self.rows.get(r).detached {
+        if self.is_parents(r) || self.rows.get(r).detached {
             // The registration is the parent's, or not to be found by this number.
             return;
         }

@@ -1,6 +1,7 @@
 //! A set that a fork has shared.
 
 use super::super::*;
+use super::kernel::CONNS;
 use super::world::Sim;
 
 /// A hot connection, of which the program changes something that the kernel has not heard of at the fork.
@@ -80,4 +81,35 @@ fn what_a_relative_was_told_is_not_lost() {
         sim.tells_a_relative(0);
         assert_eq!(sim.finds_lost(), is_lost, "{events:#x}");
     }
+}
+
+/// The parent has closed a connection before its child did, which so did not hear that its registration ended with it; another
+/// one has the entry and the number.
+#[test]
+fn what_nobody_took_back_is_in_nobodys_way() {
+    for forks in [0, 1] {
+        let mut sim = Sim::new();
+        sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+        (0..forks).for_each(|_| sim.forks());
+        sim.is_another(0);
+        sim.control(libc::EPOLL_CTL_ADD, 0, IN, 2).unwrap();
+        assert_eq!(sim.watched(0), 1);
+        sim.control(libc::EPOLL_CTL_ADD, 0, IN, 3).unwrap();
+        assert_eq!(sim.watched(0), 1);
+        sim.arrives(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [2]);
+        sim.close(0);
+        assert_eq!(sim.watched(0), 0);
+    }
+}
+
+/// What a child registered itself goes over with its number.
+#[test]
+fn what_a_child_registered_is_replaced() {
+    let mut sim = Sim::new();
+    sim.forks();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+    sim.replaces(0);
+    sim.arrives(CONNS);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
 }

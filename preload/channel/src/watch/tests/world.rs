@@ -236,6 +236,13 @@ impl Sim {
         self.kernel.files[file].bells
     }
 
+    /// Another connection has the entry and the number of this one, which ended where the set did not hear of it.
+    pub fn is_another(&mut self, file: usize) {
+        self.kernel.regs.retain(|key, _| key.0 != file);
+        self.believed.retain(|key, _| key.0 != file);
+        self.kernel.files[file] = File::default();
+    }
+
     /// What the kernel has of number `fd`, which stands for `file`.
     pub fn told_kernel(&self, file: usize, fd: i32) -> Option<u32> {
         self.kernel.regs.get(&(file, fd)).map(|reg| reg.events)
