@@ -18,7 +18,6 @@ use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
-use crate::retire::retire;
 use crate::rx::Settled;
 use crate::{epoll, signals, spin, state};
 pub use event::inherited;
@@ -95,16 +94,11 @@ pub fn poll(
     let exposed = Exposed::begin(fds);
     // Where one has become a channel just now, the first look finds that out.
     let flight = (timeout != 0).then(|| Flight::begin(fds).0);
-    let result = looking(family, fds, flight.as_ref(), timeout, quiet, &kernel);
+    let result = looking(family, fds, flight.as_ref(), timeout, quiet, kernel);
     if let Some(flight) = flight {
         flight.end();
     }
     exposed.end();
-    // The event beside a list that is as long as it may be: the limit is somebody else's, or this process would be retired.
-    if result == Err(libc::EINVAL) && fds.len() as u64 == state::descriptor_limit() {
-        retire();
-        return kernel(fds, timeout);
-    }
     result
 }
 

@@ -36,6 +36,17 @@ fn kernel_poll(fds: &mut [pollfd], timeout: i64, mask: *const sigset_t) -> Resul
     result(unsafe { real::ppoll()(fds.as_mut_ptr(), fds.len() as _, t, mask) })
 }
 
+/// poll(2) of a list in which something may be ours.
+fn poll_ours(fds: &mut [pollfd], ns: i64, mask: *const sigset_t) -> Result<i32, i32> {
+    let got = wait::poll(fds, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+    // An event of ours beside a list that is as long as it may be. The limit is somebody else's, or the shim had withdrawn.
+    if got == Err(libc::EINVAL) && fds.len() as u64 == state::descriptor_limit() {
+        retire();
+        return kernel_poll(fds, ns, mask);
+    }
+    got
+}
+
 /// # Safety
 ///
 /// `fds` is the program's array of `n`.
@@ -63,7 +74,7 @@ pub unsafe fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int {
         return rc;
     }
     let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
-    give_int(wait::poll(all, ns, false, |f, t| kernel_poll(f, t, core::ptr::null())))
+    give_int(poll_ours(all, ns, core::ptr::null()))
 }
 
 /// ppoll(2).
@@ -89,7 +100,7 @@ pub unsafe fn ppoll(
     if let Some(rc) = wait::by_kernel(all, ns != 0, kernel) {
         return rc;
     }
-    give_int(wait::poll(all, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask)))
+    give_int(poll_ours(all, ns, mask))
 }
 
 /// What -D_FORTIFY_SOURCE makes of poll.
@@ -282,7 +293,7 @@ fn select_with(
     let start = if ns > 0 { state::now() } else { 0 };
     let mut left = ns;
     let got = loop {
-        let got = wait::poll(list, left, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+        let got = poll_ours(list, left, mask);
         // What poll(2) always tells, select(2) does not tell of what is looked at for an exceptional condition alone.
         if !got.is_ok_and(|n| n > 0) || sets.any_ready(list) || !leave_out(list) {
             break got;
