@@ -94,7 +94,7 @@ pub fn poll(
     let exposed = Exposed::begin(fds);
     // Where one has become a channel just now, the first look finds that out.
     let flight = (timeout != 0).then(|| Flight::begin(fds).0);
-    let result = looking(family, fds, flight.as_ref(), timeout, quiet, &kernel);
+    let result = looking(family, fds, flight.as_ref(), timeout, quiet, kernel);
     if let Some(flight) = flight {
         flight.end();
     }

@@ -36,6 +36,21 @@ fn kernel_poll(fds: &mut [pollfd], timeout: i64, mask: *const sigset_t) -> Resul
     result(unsafe { real::ppoll()(fds.as_mut_ptr(), fds.len() as _, t, mask) })
 }
 
+/// Entries of a poll by events that are ours.
+const OURS: u64 = 2;
+
+/// poll(2) of a list in which something may be ours.
+fn poll_ours(fds: &mut [pollfd], ns: i64, mask: *const sigset_t) -> Result<i32, i32> {
+    let got = wait::poll(fds, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+    // Ours beside a list that is about as long as it may be. The limit is somebody else's, or the shim had withdrawn.
+    let (n, limit) = (fds.len() as u64, state::descriptor_limit());
+    if got == Err(libc::EINVAL) && n <= limit && n + OURS > limit {
+        retire();
+        return kernel_poll(fds, ns, mask);
+    }
+    got
+}
+
 /// # Safety
 ///
 /// `fds` is the program's array of `n`.
@@ -45,22 +60,6 @@ unsafe fn list<'a>(fds: *mut pollfd, n: libc::nfds_t) -> &'a mut [pollfd] {
     }
     // SAFETY: by the contract.
     unsafe { core::slice::from_raw_parts_mut(fds, n as usize) }
-}
-
-/// Entries of a poll by events beside the program's.
-const OURS: u64 = 2;
-
-/// A poll of a list with channels.
-fn poll_list(list: &mut [pollfd], ns: i64, mask: *const sigset_t) -> Result<i32, i32> {
-    let got = wait::poll(list, ns, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
-    // Ours beside a list that is about as long as it may be: the limit is somebody else's, or this process would be retired.
-    let limit = state::descriptor_limit();
-    let n = list.len() as u64;
-    if got == Err(libc::EINVAL) && n <= limit && n + OURS > limit {
-        retire();
-        return kernel_poll(list, ns, mask);
-    }
-    got
 }
 
 /// poll(2).
@@ -79,7 +78,7 @@ pub unsafe fn poll(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int) -> c_int {
         return rc;
     }
     let ns = if timeout < 0 { -1 } else { i64::from(timeout) * MS };
-    give_int(poll_list(all, ns, core::ptr::null()))
+    give_int(poll_ours(all, ns, core::ptr::null()))
 }
 
 /// ppoll(2).
@@ -105,7 +104,7 @@ pub unsafe fn ppoll(
     if let Some(rc) = wait::by_kernel(all, ns != 0, kernel) {
         return rc;
     }
-    give_int(poll_list(all, ns, mask))
+    give_int(poll_ours(all, ns, mask))
 }
 
 /// What -D_FORTIFY_SOURCE makes of poll.
@@ -298,7 +297,7 @@ fn select_with(
     let start = if ns > 0 { state::now() } else { 0 };
     let mut left = ns;
     let got = loop {
-        let got = wait::poll(list, left, !mask.is_null(), |f, t| kernel_poll(f, t, mask));
+        let got = poll_ours(list, left, mask);
         // What poll(2) always tells, select(2) does not tell of what is looked at for an exceptional condition alone.
         if !got.is_ok_and(|n| n > 0) || sets.any_ready(list) || !leave_out(list) {
             break got;
