@@ -123,6 +123,9 @@ pub fn send(fd: i32, parts: &[IoSlice<'_>], fds: &[BorrowedFd<'_>], flags: i32) 
     let mut control = Control([0; CONTROL]);
     // SAFETY: plain data.
     let mut msg: libc::msghdr = unsafe { core::mem::zeroed() };
+    // QEMU's emulation of programs (7.2) says of a message without any piece that it was sent, and sends none.
+    let empty = [IoSlice::new(&[])];
+    let parts = if parts.is_empty() { &empty } else { parts };
     // IoSlice is iovec by its documentation; sendmsg only reads it.
     msg.msg_iov = parts.as_ptr() as *mut libc::iovec;
     msg.msg_iovlen = parts.len() as _;
