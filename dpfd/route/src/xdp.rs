@@ -9,6 +9,12 @@
 //! The program is on the interface as long as its link, a descriptor of this process: however the process ends, the kernel takes
 //! both away. An interface has one program at a time, and the kernel lets no link replace somebody else's.
 //!
+//! What it costs and saves, as processor time, between two namespaces that a veth pair joins (Linux 6.18, a machine with much other
+//! work, medians): a frame of 1486 bytes takes its receiver 860 ns by recvmmsg, 390 where the driver runs the program, 510 where the
+//! kernel does. All other frames pay for the program: 64 KiB of a TCP stream take both ends together 46 us without one, 60 with one
+//! that the kernel runs, and 125 with one of the driver's, which cannot take what segmentation offload makes; so on `Auto` an
+//! interface with an address of its own is left alone.
+//!
 //! Frames are sent by the packet socket. AF_XDP would send past the interface's queue and whatever shapes it.
 
 use std::io;
