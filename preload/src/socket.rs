@@ -78,9 +78,7 @@ fn without_poll(fd: i32, events: i16) -> i16 {
     let ending = if over { libc::POLLHUP } else { 0 } | if ended { libc::POLLRDHUP & events } else { 0 };
     let reads = ended || raw::queued(fd).is_ok_and(|n| n > 0);
     let writes = over || raw::ioctl_int(fd, libc::TIOCOUTQ).is_ok_and(|n| n == 0);
-    ending
-        | if reads { libc::POLLIN & events } else { 0 }
-        | if writes { libc::POLLOUT & events } else { 0 }
+    ending | if reads { libc::POLLIN & events } else { 0 } | if writes { libc::POLLOUT & events } else { 0 }
 }
 
 /// Whether the next byte is the urgent one, or follows it (asm-generic/sockios.h).

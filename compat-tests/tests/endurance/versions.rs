@@ -123,7 +123,8 @@ fn former_libraries_have_channels_with_this_one_or_stay_on_tcp_and_say_so() {
     let former = std::env::var("DP_FORMER").expect("DP_FORMER: paths of libraries, by colons");
     let (folder, own) = (TempDir::new(), versions(&shim()).expect("the mark"));
     for library in former.split(':').map(Path::new) {
-        let same = versions(library).map(|theirs| [0..8, 8..12].map(|part| theirs[part.clone()] == own[part]));
+        let same =
+            versions(library).map(|theirs| [0..8, 8..12].map(|part| theirs[part.clone()] == own[part]));
         for (server, client) in [(&*shim(), library), (library, &*shim())] {
             let seen = between(server, client, &folder);
             let told = seen.listed.contains("1 version");
@@ -131,7 +132,9 @@ fn former_libraries_have_channels_with_this_one_or_stay_on_tcp_and_say_so() {
             eprintln!("{name}: {channels} ends of a channel, versions the same: {same:?}");
             match same {
                 // dp counts the ends whose memory it can read.
-                Some([true, readable]) => assert_eq!(channels, 1 + usize::from(readable), "{name}: {}", seen.listed),
+                Some([true, readable]) => {
+                    assert_eq!(channels, 1 + usize::from(readable), "{name}: {}", seen.listed)
+                }
                 Some([false, _]) => assert!(channels == 0 && told, "{name}: {}", seen.listed),
                 None => assert!(channels > 0 || told, "{name}: {}", seen.listed),
             }

@@ -181,8 +181,9 @@ fn running(pattern: &Pattern) -> io::Result<Vec<u32>> {
 /// Those of which another one tells nothing: what is said of one holds for its family, and for what it forked that has none of its
 /// own. A worker that a master without connections forked has one.
 fn firsts(named: &[u32], parent: impl Fn(u32) -> Option<u32>, families: &[Family]) -> Vec<u32> {
-    let family =
-        |pid: u32| families.iter().position(|f| f.memory.is_some() && f.processes.iter().any(|p| p.pid == pid));
+    let family = |pid: u32| {
+        families.iter().position(|f| f.memory.is_some() && f.processes.iter().any(|p| p.pid == pid))
+    };
     let is_told_of = |&pid: &u32| {
         let parent = parent(pid).filter(|parent| named.contains(parent));
         parent.is_some_and(|parent| family(pid).is_none() || family(pid) == family(parent))

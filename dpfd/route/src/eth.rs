@@ -65,7 +65,7 @@ pub enum OpenError {
     #[error("eth: {0} carries no Ethernet frames; use udp over it")]
     NotEthernet(String),
     /// AF_XDP was asked for.
-    #[error("eth: {0}: no AF_XDP, which the graph asks for: {1}")]
+    #[error("eth: {0}: no AF_XDP, which is asked for: {1}")]
     Xdp(String, NoXdp),
     /// Anything else.
     #[error("eth: {0}: {1}")]

@@ -6,8 +6,8 @@ use libc::{epoll_event, fd_set, pollfd, sigset_t, size_t, timespec, timeval};
 
 use super::{errno, give_int};
 use crate::fdtable::{self, Entry};
-use crate::walk::nowhere;
 use crate::retire::retire;
+use crate::walk::nowhere;
 use crate::{epoll, kept, life, real, state, wait};
 use dp_edge::sys::raw;
 

@@ -36,9 +36,13 @@ pub fn left(home: &Home, unit: &Unit) -> Option<String> {
         None => of_all().collect(),
     };
     let has_it = |file: &PathBuf| line(&home.path(file)).is_some_and(|line| line.contains("libdp_preload"));
-    let found: Vec<String> = files.iter().filter(|file| has_it(file)).map(|f| f.display().to_string()).collect();
+    let found: Vec<String> =
+        files.iter().filter(|file| has_it(file)).map(|f| f.display().to_string()).collect();
     (!found.is_empty()).then(|| {
-        format!("it has the shim after a restart, too, until the line LD_PRELOAD is taken out of {}", found.join(", "))
+        format!(
+            "it has the shim after a restart, too, until the line LD_PRELOAD is taken out of {}",
+            found.join(", ")
+        )
     })
 }
 
@@ -95,10 +99,14 @@ mod tests {
         let (one, all) = (unit("postgresql@15-main.service"), unit("postgresql@.service"));
 
         let told = wanted(&home, &one, shim).unwrap();
-        assert!(told.contains("/etc/postgresql/15/main/environment") && told.contains(" LD_PRELOAD = '/usr/lib/dp/"));
+        assert!(
+            told.contains("/etc/postgresql/15/main/environment")
+                && told.contains(" LD_PRELOAD = '/usr/lib/dp/")
+        );
         assert_eq!((left(&home, &one), left(&home, &all)), (None, None));
 
-        fs::write(main.join("environment"), "# LD_PRELOAD\nLD_PRELOAD = '/usr/lib/dp/libdp_preload.so'\n").unwrap();
+        fs::write(main.join("environment"), "# LD_PRELOAD\nLD_PRELOAD = '/usr/lib/dp/libdp_preload.so'\n")
+            .unwrap();
         assert_eq!(wanted(&home, &one, shim), None);
         // Of a shim that is elsewhere now.
         assert!(wanted(&home, &one, Path::new("/usr/lib64/dp/libdp_preload.so")).is_some());

@@ -265,7 +265,8 @@ fn what_a_line_cannot_change_is_noted() {
 
 #[test]
 fn a_unit_that_stands_for_others_is_refused() {
-    assert!(refused("Type=oneshot\nExecStart=/bin/true\nExecReload=/bin/true\n").contains("list-dependencies x.service"));
+    assert!(refused("Type=oneshot\nExecStart=/bin/true\nExecReload=/bin/true\n")
+        .contains("list-dependencies x.service"));
     assert_eq!(opened("ExecStart=/bin/true\nExecStart=/nowhere/x\n"), [""; 0]);
 }
 

@@ -14,9 +14,7 @@ impl Set {
             return;
         }
         let mut rows = if watched { 0..self.rows.high() } else { 0..0 };
-        let is_silent = |&r: &u32| {
-            self.rows.is_used(r) && self.rows.get(r).silent && self.has_unheard(r, w)
-        };
+        let is_silent = |&r: &u32| self.rows.is_used(r) && self.rows.get(r).silent && self.has_unheard(r, w);
         match rows.find(is_silent) {
             Some(r) if self.kicked.is_none() || self.kick_is_spent => self.put_kick(r, w),
             // Else it is for somebody who sleeps.
