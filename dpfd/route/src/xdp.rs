@@ -2,7 +2,7 @@
 //! (AF_XDP, Linux 5.18 and later).
 //!
 //! An XDP program on the interface redirects frames of the private EtherType that are sent to the interface's own address, and
-//! passes all others on ([`program`]). A socket for each of the interface's first queues takes them ([`queue`]). What the program
+//! passes all others on (`program`). A socket for each of the interface's first queues takes them (`queue`). What the program
 //! passes on though it is this node's (from a queue without a socket, longer than a chunk, of the kernel driver's layout) goes to
 //! the packet socket, as if the program were not there; so the route keeps that open.
 //!
