@@ -7,7 +7,18 @@
 //! graph and the interface allow by AF_XDP ([`crate::xdp`]), which [`means`](Route::means) tells. What AF_XDP does not take comes
 //! by the packet socket, so whatever is begun and ended there loses nothing that would have come.
 //!
-//! MEASURED
+//! Why recvmmsg where AF_XDP is not: measured between two namespaces that a veth pair joins (Linux 6.18, two busy cores; one byte
+//! one way with a reader that looks, p50, and the reader's time for each of many frames of 1400 bytes): recvmmsg 3.3 us and 720 ns.
+//! - A ring that is shared with the kernel, version 3 (TPACKET_V3): 3.5 ms (asleep 0.5 ms) and 80 ns. It gives a frame to
+//!   its reader when a block is full or its time is up, 1 ms at least, for which a lone frame waits.
+//! - Version 2, which gives each frame at once: 2.5 us and 360 ns; asleep as recvmmsg, 22 us. Part of the saving is the
+//!   copy, which the sender's processor does then. Its slots have the MTU's length, so it must be made anew when that
+//!   changes, and frames in it are lost.
+//!
+//! Why sendmmsg: most of what a frame costs its sender is below, the buffer and the way to the other end. A socket of AF_XDP took
+//! as long for each (1.4 to 1.7 us against 1.4, of a processor's time), and goes past the interface's queue. A ring of packets
+//! (PACKET_TX_RING) lends the kernel its memory and has it back when another packet socket of this machine gets the frame, before
+//! anybody has read it there: so the kernel's source says; it was not tried.
 //!
 //! It needs CAP_NET_RAW in the user namespace that the network belongs to; for AF_XDP see [`NoXdp::Capability`].
 
@@ -54,7 +65,7 @@ pub enum OpenError {
     #[error("eth: {0} carries no Ethernet frames; use udp over it")]
     NotEthernet(String),
     /// AF_XDP was asked for.
-    #[error("eth: {0}: no AF_XDP, which the graph asks for: {1}")]
+    #[error("eth: {0}: no AF_XDP, which is asked for: {1}")]
     Xdp(String, NoXdp),
     /// Anything else.
     #[error("eth: {0}: {1}")]

@@ -2,12 +2,18 @@
 //! (AF_XDP, Linux 5.18 and later).
 //!
 //! An XDP program on the interface redirects frames of the private EtherType that are sent to the interface's own address, and
-//! passes all others on ([`program`]). A socket for each of the interface's first queues takes them ([`queue`]). What the program
+//! passes all others on (`program`). A socket for each of the interface's first queues takes them (`queue`). What the program
 //! passes on though it is this node's (from a queue without a socket, longer than a chunk, of the kernel driver's layout) goes to
 //! the packet socket, as if the program were not there; so the route keeps that open.
 //!
 //! The program is on the interface as long as its link, a descriptor of this process: however the process ends, the kernel takes
 //! both away. An interface has one program at a time, and the kernel lets no link replace somebody else's.
+//!
+//! What it costs and saves, as processor time, between two namespaces that a veth pair joins (Linux 6.18, a machine with much other
+//! work, medians): a frame of 1486 bytes takes its receiver 860 ns by recvmmsg, 390 where the driver runs the program, 510 where the
+//! kernel does. All other frames pay for the program: 64 KiB of a TCP stream take both ends together 46 us without one, 60 with one
+//! that the kernel runs, and 125 with one of the driver's, which cannot take what segmentation offload makes; so on `Auto` an
+//! interface with an address of its own is left alone.
 //!
 //! Frames are sent by the packet socket. AF_XDP would send past the interface's queue and whatever shapes it.
 

@@ -110,7 +110,7 @@ fn a_gateway_that_is_to_use_af_xdp_and_cannot_says_why() {
     networks[0].ip("link set dp0 mtu 9000");
     let failed = nodes[0].try_gateway();
     assert!(
-        failed.iter().any(|text| text.contains("no AF_XDP, which the graph asks for: frames of 9000 bytes")),
+        failed.iter().any(|text| text.contains("no AF_XDP, which is asked for: frames of 9000 bytes")),
         "{failed:?}"
     );
     assert!(failed.iter().any(|text| text.contains("no route of node 1 could be opened")), "{failed:?}");

@@ -298,5 +298,5 @@ fn missing_capabilities_are_told() {
     });
     assert!(means(&auto).contains("CAP_BPF"), "{}", means(&auto));
     let text = always.to_string();
-    assert!(text.contains("which the graph asks for") && text.contains("CAP_NET_ADMIN"), "{text}");
+    assert!(text.contains("which is asked for") && text.contains("CAP_NET_ADMIN"), "{text}");
 }
