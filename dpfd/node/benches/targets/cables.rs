@@ -172,7 +172,8 @@ pub fn shape(network: &Network, interface: &str, mbit: u32) {
 /// What a graph says where all machines on the way are trusted; it speaks of no route that no node has.
 fn trusted(by: By) -> String {
     match by {
-        By::Udp | By::Both => "[route.udp]\nsecurity = \"none\"\n".into(),
+        By::Udp => "[route.udp]\nsecurity = \"none\"\n".into(),
+        By::Both => "[route.udp]\nsecurity = \"none\"\n[route.eth]\nxdp = \"never\"\n".into(),
         By::Eth | By::Jumbo => "[route.eth]\nxdp = \"never\"\n".into(),
         By::Sealed | By::Xdp => String::new(),
     }
