@@ -15,7 +15,7 @@ use dp_graph::Graph;
 use dp_node::nart::Nart;
 use dp_node::serve::{Options, Server};
 use dp_node::status::Gateway;
-use dp_node::Limits;
+use dp_node::{InProcess, Limits};
 use dp_seal::GraphKey;
 use dpfd::driver::Driver;
 use dpfd::{Addr, Dpid, Endpoint, Nid};
@@ -179,6 +179,26 @@ impl Node {
     /// One that is kept on a processor, if one is named.
     pub fn gateway_with(&self, spin: Duration, limits: Limits, cpu: Option<usize>) -> Child {
         self.start_gateway(spin, limits, || stay_on(cpu))
+    }
+
+    /// The gateway inside this process, a program of the node.
+    pub fn inside(&self) -> InProcess {
+        self.inside_with(Limits::default())
+    }
+
+    pub fn inside_with(&self, limits: Limits) -> InProcess {
+        InProcess::start(self.options(Duration::ZERO, limits), |_| ()).expect("a gateway inside")
+    }
+
+    fn options(&self, spin: Duration, limits: Limits) -> Options {
+        let graph = Graph::parse(&self.graph).expect("a graph");
+        Options {
+            nart: Nart::of(&graph, self.nid).expect("a node of it"),
+            key: graph.key.as_ref().map(|_| GraphKey::from_bytes([9; 32])),
+            spin,
+            limits,
+            libraries: Vec::new(),
+        }
     }
 
     fn start_gateway(&self, spin: Duration, limits: Limits, first: impl Fn()) -> Child {

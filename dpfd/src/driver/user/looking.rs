@@ -31,6 +31,26 @@ impl UserEndpoint {
         Ok(got)
     }
 
+    /// The next message, if one is in an edge. What senders were asked for stays as it is: those that ring have rung, and a bell that
+    /// was for this message is heard in vain. For a gateway whose senders step it.
+    ///
+    /// # Errors
+    ///
+    /// As [`UserEndpoint::try_recv`].
+    pub fn recv_aside(&self, fd: i32) -> Result<Option<Got>> {
+        let mut rx = self.rx();
+        let got = self.next(&mut rx, fd)?;
+        match &got {
+            Some(got) => {
+                rx.peer = got.from();
+                rx.immediate = if got.has_immediate() { rx.tokens.immediate(got.number) } else { None };
+            }
+            None if !rx.tokens.returned.is_nothing() => self.give_back(&mut rx),
+            None => {}
+        }
+        Ok(got)
+    }
+
     /// The descriptor tells of messages again. Whether one is there.
     ///
     /// # Errors
