@@ -258,14 +258,13 @@ fn threads_that_wait_side_by_side_are_all_woken() {
     const THREADS: u16 = 4;
     let [one, two] = two_nodes();
     let each = |what: fn(&Endpoint, u16) -> bool| {
-        let run = |n: u16| {
+        move |n: u16| {
             std::thread::spawn(move || {
                 let e = open(if n < 100 { ECHO + n } else { 0 });
                 e.set_spin(if n % 2 == 0 { 0 } else { 50_000 });
                 what(&e, n % 100)
             })
-        };
-        run
+        }
     };
     let server = two.run(|| {
         let _gateway = two.inside();
