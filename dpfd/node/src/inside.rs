@@ -172,7 +172,7 @@ impl Drop for InProcess {
 }
 
 impl Inner {
-    /// The gate, once nobody else has it.
+    /// The gate, once nobody else has it: for the beginning and the end.
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
         // A panic under the lock cannot be mended, and need not take the program along.
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)

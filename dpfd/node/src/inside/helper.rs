@@ -15,6 +15,8 @@ use crate::proxies::Proxies;
 
 /// Events of one call.
 const EVENTS: usize = 64;
+/// How long what is the helper's own waits while a call has the gate.
+const BUSY: Duration = Duration::from_micros(50);
 
 /// Until the gateway ends.
 pub(super) fn run(inner: &Inner) {
@@ -31,14 +33,18 @@ pub(super) fn run(inner: &Inner) {
         if n == 0 && leaves && process::now() < inner.turns.due() {
             continue;
         }
-        inner.visit(
-            || Some(inner.lock()).filter(|guard| guard.is_some()),
+        let visited = inner.visit(
+            || inner.get(),
             |running, now| {
                 let served: usize =
                     events[..n].iter().map(|event| inner.serve(running, now, event.data())).sum();
                 served + if leaves { 0 } else { running.receive(now) }
             },
         );
+        if visited.is_none() {
+            // A call is at it, and steps. Whoever waits for the lock itself would have each call wake it.
+            process::rest(BUSY);
+        }
     }
 }
 

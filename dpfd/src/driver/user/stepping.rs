@@ -12,6 +12,9 @@ use crate::edge::wake::Event;
 use crate::error::{Error, Result};
 use dp_edge::sys::raw;
 
+/// While it steps in vain, whoever is ready to run goes first each so many steps.
+const YIELDS: u32 = 4;
+
 impl UserEndpoint {
     /// The gateway inside this process, if there is one; not for its own proxies, which it steps itself.
     #[inline]
@@ -45,9 +48,15 @@ impl UserEndpoint {
             if waits && budget > 0 {
                 let leads = inside.begin_wait(false);
                 let mut spin = rx.spin;
+                let mut steps = 0u32;
                 waited.spun = spin.spin(budget, longest, || {
-                    inside.step();
-                    self.something(rx)
+                    let came = inside.step() || self.something(rx);
+                    steps = steps.wrapping_add(1);
+                    if !came && steps % YIELDS == 0 {
+                        // The other node may be a program that waits for this processor (W19).
+                        std::thread::yield_now();
+                    }
+                    came && self.something(rx)
                 });
                 rx.spin = spin;
                 inside.end_wait(leads);
