@@ -9,13 +9,14 @@
 //! What it is made of is not this package's affair; the package `dp-node` has one.
 
 use core::fmt;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
 use crate::addr::Addr;
 
 /// As above. No call of it sleeps, nor takes a lock that an endpoint of the program's own could hold.
-pub trait Inside: fmt::Debug + Send + Sync {
+pub trait Inside: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
     /// The caller has put a message into the edge to the proxy of that endpoint, without ringing for it: it is taken from there
     /// and sent, if another thread does not do so.
     fn sent(&self, to: Addr);
