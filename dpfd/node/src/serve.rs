@@ -5,7 +5,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use dp_edge::sys::epoll::Told;
 use dp_edge::sys::process;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use dp_edge::sys::{process, unix};
 use dp_edge::turns::LATE;
 use nix::sys::epoll::{EpollEvent, EpollTimeout};
+use nix::sys::prctl::set_timerslack;
 
 use super::{Inner, Running, WAKE};
 use crate::gate::{ASKED, STATUS};
@@ -21,6 +22,8 @@ const BUSY: Duration = Duration::from_micros(50);
 /// Until the gateway ends.
 pub(super) fn run(inner: &Inner) {
     process::block_signals();
+    // The kernel may be late by 50 us else, to wake a thread for several times at once.
+    let _ = set_timerslack(1);
     let mut events = [EpollEvent::empty(); EVENTS];
     let mut gave = inner.turns.visits();
     while !inner.ends.load(Ordering::Acquire) {

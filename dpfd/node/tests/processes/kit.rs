@@ -190,17 +190,6 @@ impl Node {
         InProcess::start(self.options(Duration::ZERO, limits), |_| ()).expect("a gateway inside")
     }
 
-    fn options(&self, spin: Duration, limits: Limits) -> Options {
-        let graph = Graph::parse(&self.graph).expect("a graph");
-        Options {
-            nart: Nart::of(&graph, self.nid).expect("a node of it"),
-            key: graph.key.as_ref().map(|_| GraphKey::from_bytes([9; 32])),
-            spin,
-            limits,
-            libraries: Vec::new(),
-        }
-    }
-
     fn start_gateway(&self, spin: Duration, limits: Limits, first: impl Fn()) -> Child {
         let child = self.run(|| {
             first();
