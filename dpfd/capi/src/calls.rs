@@ -176,7 +176,7 @@ fn looked<T>(fd: c_int, own: &Use, found: Step<T>) -> Result<Step<T>, Error> {
 
 /// The sleep is over.
 fn slept(fd: c_int, how: Sleep, woken: bool) {
-    if !matches!(how, Sleep::Socket(Some(_)) | Sleep::Edge(..)) {
+    if !matches!(how, Sleep::Socket(Some(_)) | Sleep::Routes { .. } | Sleep::Edge(..)) {
         return;
     }
     let ours = |own: &Use| {

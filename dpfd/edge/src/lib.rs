@@ -10,6 +10,7 @@
 //! | [`sync`], [`sys`] | atomics as loom sees them; system calls, mappings, sockets: the project's room for `unsafe` | |
 //! | [`spin`] | how long a receiver spins before it sleeps | |
 //! | [`setting`] | numbers in the environment | |
+//! | [`turns`] | work that whoever comes by does, and a helper where nobody does | N16, N17 |
 //! | [`ring`] | lines, token headers, reserve and commit, the consumer's look | R1-R4, R6 |
 //! | [`segment`] | sealed memory, mapped; rings in it | E12 |
 //! | `words` | a file of words, mapped: what outlives a process | |
@@ -26,6 +27,7 @@ pub mod setting;
 pub mod spin;
 pub mod sync;
 pub mod sys;
+pub mod turns;
 #[cfg(not(loom))]
 pub mod words;
 

@@ -19,7 +19,9 @@
 //! | [`guard`] | what stands between flows and routes |
 //! | [`places`] | how far each flow's receiver is, in a file that outlives this process |
 //! | [`local`] | what a gateway needs of its own node; [`proxies`] is the real one |
-//! | [`serve`], [`look`] | the loop: one epoll, and looking for a moment before sleeping, where that pays |
+//! | [`gate`] | all of that opened, with the door for `dp ls`, and without a loop |
+//! | [`serve`], [`look`] | the loop of a process: one epoll, and looking for a moment before sleeping, where that pays |
+//! | [`inside`] | no loop: inside a program, whose calls step it, with a thread for what is due while it is elsewhere |
 //! | [`status`] | what `dp ls` is told |
 //!
 //! # What an acknowledgement means
@@ -42,8 +44,10 @@
 //! is bounded by the pools of the proxies.
 #![forbid(unsafe_code)]
 
+pub mod gate;
 pub mod guard;
 pub mod incoming;
+pub mod inside;
 pub mod local;
 pub mod look;
 pub mod nart;
@@ -57,6 +61,8 @@ pub mod raw;
 pub mod serve;
 pub mod status;
 pub mod traffic;
+
+pub use inside::InProcess;
 
 /// Parts on their way in one flow at most. 128 of 1428 bytes are what a link of 1 Gbit/s carries in 1.5 ms.
 pub const WINDOW: usize = 128;

@@ -1,11 +1,10 @@
 //! The endpoints of this node, as the gateway reaches them: by proxies, one for each endpoint of another node that programs
 //! here send to or hear from.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use dpfd::driver::user::deposit::Deposit;
@@ -23,7 +22,7 @@ use idle::Idle;
 use shares::Shares;
 
 /// Messages that are taken from one proxy, while others wait.
-const TURN: usize = 32;
+pub(crate) const TURN: usize = 32;
 /// Bytes of messages that a proxy holds before no more are taken from it: its senders wait then, as for any receiver. More
 /// than its pool, so only messages that are too long for that come to so much.
 const HELD_MOST: usize = 32 << 20;
@@ -41,19 +40,19 @@ pub struct Taken {
     /// What came beside it: asked once, when it is the youngest, since each frame asks.
     immediate: Option<u64>,
     route: u64,
-    account: Rc<Cell<usize>>,
+    account: Arc<AtomicUsize>,
 }
 
 impl Taken {
-    fn new(held: Held, account: &Rc<Cell<usize>>) -> Taken {
-        account.set(account.get() + held.size() + HELD_EACH);
+    fn new(held: Held, account: &Arc<AtomicUsize>) -> Taken {
+        account.fetch_add(held.size() + HELD_EACH, Ordering::Relaxed);
         Taken { immediate: held.immediate(), route: held.route(), held, account: account.clone() }
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.account.set(self.account.get() - self.held.size() - HELD_EACH);
+        self.account.fetch_sub(self.held.size() + HELD_EACH, Ordering::Relaxed);
     }
 }
 
@@ -75,7 +74,7 @@ impl Message for Taken {
 #[derive(Debug)]
 struct Proxy {
     endpoint: Arc<Endpoint>,
-    held: Rc<Cell<usize>>,
+    held: Arc<AtomicUsize>,
     idle: Idle,
 }
 
@@ -83,7 +82,7 @@ struct Proxy {
 #[derive(Debug)]
 pub struct Proxies {
     gateway: Gateway,
-    epoll: Rc<Epoll>,
+    epoll: Arc<Epoll>,
     all: HashMap<Addr, Proxy>,
     /// How many each node has, and may have for frames that come from there; how often a frame's endpoint got none for that.
     shares: Shares,
@@ -106,7 +105,7 @@ impl Proxies {
     /// None as yet; frames of a node open up to `most` that no program here can send to, while there are fewer than
     /// `most_attached` to which one can. What is readable is told by `epoll`, with a token that
     /// [`Proxies::address`] knows.
-    pub fn new(gateway: Gateway, epoll: Rc<Epoll>, most: usize, most_attached: usize) -> Proxies {
+    pub fn new(gateway: Gateway, epoll: Arc<Epoll>, most: usize, most_attached: usize) -> Proxies {
         Proxies {
             gateway,
             epoll,
@@ -151,6 +150,11 @@ impl Proxies {
     /// Readable when somebody has asked for an endpoint of another node.
     pub fn asked_fd(&self) -> BorrowedFd<'_> {
         self.gateway.as_fd()
+    }
+
+    /// The gateway that these are of.
+    pub fn gateway(&self) -> &Gateway {
+        &self.gateway
     }
 
     /// What programs here say by which route they go, since the last call.
@@ -211,7 +215,7 @@ impl Proxies {
         let event = EpollEvent::new(flags, token(addr));
         let added = self.epoll.add(&*endpoint, event);
         added.map_err(|errno| Error::System { call: "epoll_ctl", errno: errno as i32 })?;
-        Ok(Proxy { endpoint, held: Rc::default(), idle: Idle::new(self.now) })
+        Ok(Proxy { endpoint, held: Arc::default(), idle: Idle::new(self.now) })
     }
 
     /// What it keeps goes with it: there is none, or its endpoint is gone already.
@@ -229,6 +233,11 @@ impl Proxies {
             self.looked.push(addr);
         }
         n
+    }
+
+    /// Takes messages from a proxy whose sender in this process says that it has sent some, and rang for none. How many that were.
+    pub fn take_aside(&mut self, addr: Addr, each: impl FnMut(Dpid, Taken)) -> usize {
+        self.take_by(Held::take, addr, each)
     }
 
     /// Takes messages from those that are looked at: to which address, its sender's number, the message. How many that were.
@@ -261,7 +270,7 @@ impl Proxies {
         let Some(proxy) = self.all.get_mut(&addr) else { return 0 };
         let mut n = 0;
         while n < TURN {
-            if proxy.held.get() >= HELD_MOST {
+            if proxy.held.load(Ordering::Relaxed) >= HELD_MOST {
                 self.pause(addr);
                 break;
             }
@@ -296,8 +305,10 @@ impl Proxies {
         }
     }
 
-    /// Takes from paused proxies again, where they have room, and opens what could not be opened.
-    pub fn resume(&mut self) {
+    /// Takes from paused proxies again, where they have room, and opens what could not be opened. Those that are not paused any more:
+    /// what came meanwhile may not have rung.
+    pub fn resume(&mut self) -> Vec<Addr> {
+        let mut resumed = Vec::new();
         for addr in core::mem::take(&mut self.wanted) {
             if !self.open(addr) {
                 self.wanted.push(addr);
@@ -305,14 +316,16 @@ impl Proxies {
         }
         for addr in core::mem::take(&mut self.paused) {
             match self.all.get(&addr) {
-                Some(proxy) if proxy.held.get() < HELD_MOST / 2 => {
+                Some(proxy) if proxy.held.load(Ordering::Relaxed) < HELD_MOST / 2 => {
                     let mut event = EpollEvent::new(EpollFlags::EPOLLIN, token(addr));
                     let _ = self.epoll.modify(&*proxy.endpoint, &mut event);
+                    resumed.push(addr);
                 }
                 Some(_) => self.paused.push(addr),
                 None => {}
             }
         }
+        resumed
     }
 
     /// Nothing more is taken from any: this process ends.

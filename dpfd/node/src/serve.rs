@@ -1,44 +1,29 @@
-//! The loop of a gateway: one thread, one epoll. After something has happened it looks for a moment before it sleeps. Until when it
-//! sleeps is part of the call in which it does: nearly always something else comes first, and a timer that was set for an
-//! acknowledgement would wake it for nothing.
+//! The loop of a gateway that is a process: one thread, one epoll. After something has happened it looks for a moment before it
+//! sleeps. Until when it sleeps is part of the call in which it does: nearly always something else comes first, and a timer that
+//! was set for an acknowledgement would wake it for nothing.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use std::time::Duration;
 
 use dp_edge::sys::epoll::Told;
 use dp_edge::sys::process;
-use dp_route::library::LoadError;
-use dp_seal::GraphKey;
 use dpfd::driver::user::registry::Registry;
-use dpfd::driver::user::route::{code, Wish};
-use dpfd::{Addr, Dpid};
-use nix::sys::epoll::Epoll;
+use dpfd::Addr;
+use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::prctl::set_timerslack;
-use nix::sys::signalfd::SignalFd;
-use thiserror::Error;
+use nix::sys::resource::{getrlimit, setrlimit, Resource};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use crate::guard::NoGuard;
+use crate::gate::{system, Gate, ASKED, OTHERS, STATUS};
+pub use crate::gate::{CannotServe, Options};
 use crate::look::Look;
-use crate::nart::Nart;
 use crate::node::Node;
-use crate::peer::Peer;
-use crate::proxies::{Proxies, Taken};
-use crate::status::{self, Door};
-use crate::Limits;
+use crate::proxies::Proxies;
 
-mod open;
-mod routes;
-
-/// What epoll knows things by; routes begin at `ROUTES`.
-const ASKED: u64 = 0;
+/// What epoll knows things by; routes begin at `OTHERS`.
 const SIGNALS: u64 = 2;
-const STATUS: u64 = 3;
-const ROUTES: u64 = 16;
-/// How often proxies that could not be served are looked at, nanoseconds.
-const RESUME: u64 = 10_000_000;
 /// While it looks, epoll is asked each so many rounds: routes and proxies are looked at themselves.
 const ROUNDS: u32 = 8;
 /// While it looks in vain, whoever is ready to run goes first each so many rounds.
@@ -46,64 +31,61 @@ const YIELDS: u32 = 4;
 /// How long a gateway that is told to end waits for acknowledgements, nanoseconds. Told once more, it does not.
 const ENDING: u64 = 2_000_000_000;
 
-/// What a gateway is told.
-#[derive(Debug)]
-pub struct Options {
-    /// Where everybody is.
-    pub nart: Nart,
-    /// The graph's key, where frames are to be sealed.
-    pub key: Option<GraphKey>,
-    /// How long it looks before it sleeps, at most. 0: not at all.
-    pub spin: Duration,
-    /// What one other node may cost.
-    pub limits: Limits,
-    /// Shared objects with routes.
-    pub libraries: Vec<PathBuf>,
-}
-
-/// Why it did not run.
-#[derive(Debug, Error)]
-pub enum CannotServe {
-    /// This process cannot be the gateway.
-    #[error(transparent)]
-    Gateway(#[from] dpfd::Error),
-    /// A shared object is no route.
-    #[error(transparent)]
-    Library(#[from] LoadError),
-    /// Frames to that node cannot be sealed.
-    #[error("node {0}: {1}")]
-    Guard(dpfd::Nid, NoGuard),
-    /// None of this node's routes could be opened.
-    #[error("no route of node {0} could be opened")]
-    NoRoute(dpfd::Nid),
-    /// A call of the system failed.
-    #[error("{0}: {1}")]
-    System(String, io::Error),
-}
-
 /// A gateway that is about to run.
 pub struct Server {
-    /// The first to go: with the node goes its being the gateway, and the next one's door has the same name.
-    door: Door,
-    node: Node<Proxies>,
-    epoll: Rc<Epoll>,
+    gate: Gate,
     signals: SignalFd,
-    folder: PathBuf,
     look: Look,
     /// Of its looks.
     round: u32,
     /// Until when it waits, having been told to end.
     end: Option<u64>,
-    /// Of its routes.
-    names: Vec<String>,
-    /// Messages on their way from a proxy to the node, so that no memory is needed for each of them.
-    taken: Vec<(Addr, Dpid, Taken)>,
+    /// When proxies are looked at again that had no room.
+    resume: Option<u64>,
 }
 
 impl Server {
+    /// Opens everything, and is the gateway of its node from then on. From here on this thread takes SIGTERM and SIGINT as a
+    /// wish that it ends. `DP_NID` must say what the graph does, and `DP_GRAPH` nothing. What does not work but is not
+    /// needed is told to `warn`.
+    ///
+    /// # Errors
+    ///
+    /// See [`CannotServe`].
+    pub fn open(options: Options, warn: impl FnMut(String)) -> Result<Server, CannotServe> {
+        // Threads that are started below inherit it.
+        let mut stop = SigSet::empty();
+        stop.add(Signal::SIGTERM);
+        stop.add(Signal::SIGINT);
+        stop.thread_block().map_err(system("sigprocmask"))?;
+        let signals = SignalFd::with_flags(&stop, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+            .map_err(system("signalfd"))?;
+        let descriptors = many_descriptors();
+        let spin = options.spin;
+        let gate = Gate::open(options, descriptors, warn)?;
+        let longest =
+            if process::cpus() > 1 { u32::try_from(spin.as_nanos()).unwrap_or(u32::MAX) } else { 0 };
+        let look = Look::new(longest);
+        let mut server = Server { gate, signals, look, round: 0, end: None, resume: None };
+        server.listen().map_err(system("epoll_ctl"))?;
+        Ok(server)
+    }
+
+    fn listen(&mut self) -> nix::Result<()> {
+        let event = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
+        let Gate { epoll, node, .. } = &self.gate;
+        epoll.add(&self.signals, event(SIGNALS))?;
+        for (at, route) in node.routes().iter().enumerate() {
+            if let Some(descriptor) = route.descriptor() {
+                epoll.add(descriptor, event(OTHERS + at as u64))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Its node.
     pub fn node(&mut self) -> &mut Node<Proxies> {
-        &mut self.node
+        &mut self.gate.node
     }
 
     /// Runs until it is told to end. How many messages of programs here it had that nobody acknowledged: they are gone.
@@ -118,9 +100,9 @@ impl Server {
         let mut more = false;
         loop {
             let now = process::now();
-            self.node.local().pass(now);
-            if self.end.is_some_and(|end| now >= end || !self.node.waits_for_others()) {
-                return Ok(self.node.waiting());
+            self.gate.node.local().pass(now);
+            if self.end.is_some_and(|end| now >= end || !self.gate.node.waits_for_others()) {
+                return Ok(self.gate.node.waiting());
             }
             let looks = self.look.goes_on(now);
             let mut done = 0;
@@ -129,9 +111,9 @@ impl Server {
                 done += self.look_around(now);
             }
             if !looks || self.round % ROUNDS == 0 {
-                let there = !looks && self.node.local().rest();
+                let there = !looks && self.gate.node.local().rest();
                 let time = if more || looks || there { Some(0) } else { self.time_to_sleep(now) };
-                match told.wait(self.epoll.0.as_fd(), time) {
+                match told.wait(self.gate.epoll.0.as_fd(), time) {
                     Ok(_) => done += self.serve(process::now(), &told),
                     Err(nix::libc::EINTR) => {}
                     Err(errno) => {
@@ -141,10 +123,8 @@ impl Server {
                 }
             }
             let now = process::now();
-            more = self.node.turn(now);
-            if self.end.is_none() && self.node.local().has_paused() {
-                self.node.local().resume();
-            }
+            more = self.gate.node.turn(now);
+            self.resume = if self.end.is_none() { self.gate.resume(now) } else { None };
             if done > 0 {
                 self.look.came(now);
             } else if looks && !more && self.round % YIELDS == 0 {
@@ -159,14 +139,14 @@ impl Server {
         let mut done = 0;
         for token in told.tokens() {
             match token {
-                ASKED => self.answer(now),
+                ASKED => self.gate.answer(now),
                 SIGNALS => self.told_to_end(now),
-                STATUS => self.tell(),
+                STATUS => self.gate.tell(),
                 token => match Proxies::address(token) {
                     // One that ends takes nothing more.
                     Some(_) if self.end.is_some() => {}
                     Some(addr) => done += self.take(now, addr),
-                    None => done += self.node.receive(now, (token - ROUTES) as usize),
+                    None => done += self.gate.node.receive(now, (token - OTHERS) as usize),
                 },
             }
         }
@@ -176,67 +156,26 @@ impl Server {
     /// Takes what came without being told: no bell is rung for it, and epoll is not asked.
     fn look_around(&mut self, now: u64) -> usize {
         let mut done = 0;
-        for route in 0..self.node.routes().len() {
-            done += self.node.receive(now, route);
+        for route in 0..self.gate.node.routes().len() {
+            done += self.gate.node.receive(now, route);
         }
-        self.hear_wishes(now);
-        let Server { node, taken, .. } = self;
-        done += node.local().look(|to, from, message| taken.push((to, from, message)));
-        self.send_taken(now);
-        done
+        done + self.gate.look(now)
     }
 
     fn take(&mut self, now: u64, addr: Addr) -> usize {
-        self.hear_wishes(now);
-        let Server { node, taken, look, .. } = self;
-        let n = node.local().take(addr, look.is_on(), |from, message| taken.push((addr, from, message)));
-        self.send_taken(now);
-        n
-    }
-
-    /// Before anything is taken: a program has said how its messages go before it sent them.
-    #[inline]
-    fn hear_wishes(&mut self, now: u64) {
-        for Wish { from, to, how, ended } in self.node.local().wishes() {
-            if ended {
-                self.node.link_ended(now, from, to);
-                continue;
-            }
-            let name = self.names.iter().find(|name| code(name) == how.route);
-            self.node.ask_for(from, to, name.map(String::as_str));
-            self.node.ask_raw(from, to, how.raw);
-        }
-    }
-
-    fn send_taken(&mut self, now: u64) {
-        for (to, from, message) in self.taken.drain(..) {
-            self.node.send(now, from, to, message);
-        }
+        self.gate.take(now, addr, self.look.is_on())
     }
 
     fn told_to_end(&mut self, now: u64) {
         let again = self.end.is_some();
         while let Ok(Some(_)) = self.signals.read_signal() {}
         self.end = Some(if again { now } else { now.saturating_add(ENDING) });
-        self.node.local().stop();
-    }
-
-    fn answer(&mut self, now: u64) {
-        self.hear_wishes(now);
-        let known: Vec<_> = self.node.peers().iter().map(Peer::nid).collect();
-        self.node.local().answer(|nid| known.contains(&nid));
-    }
-
-    fn tell(&mut self) {
-        let node = &mut self.node;
-        self.door.answer(&self.folder, || status::Gateway::of(node));
+        self.gate.node.local().stop();
     }
 
     /// Until something is to be done, nanoseconds; nothing: for ever.
     fn time_to_sleep(&mut self, now: u64) -> Option<u64> {
-        let resume = self.node.local().has_paused().then_some(now + RESUME);
-        let sweep = self.node.local().next_sweep();
-        let all = [self.node.next_timeout(), resume, sweep, self.end];
+        let all = [self.gate.next_timeout(), self.resume, self.end];
         all.into_iter().flatten().min().map(|at| at.saturating_sub(now))
     }
 }
@@ -248,4 +187,11 @@ impl Server {
 /// Those of [`Registry::open_existing`].
 pub fn folder() -> dpfd::Result<Option<PathBuf>> {
     Ok(Registry::open_existing()?.map(|registry| Path::to_path_buf(registry.folder())))
+}
+
+/// As many as there may be; how many that is. Where there are no more, proxies that cannot be opened wait.
+fn many_descriptors() -> usize {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
+    let now = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
+    usize::try_from(now).unwrap_or(usize::MAX)
 }

@@ -153,6 +153,19 @@ impl Served {
         }
     }
 
+    /// The next message, for a proxy whose senders step its gateway; of the library's driver without touching what senders were
+    /// asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`crate::Endpoint::recv`].
+    pub fn recv_aside(&self, fd: i32) -> Result<Option<Got>> {
+        match self {
+            User(inner) => inner.recv_aside(fd),
+            Kernel(inner) => inner.recv_now(fd),
+        }
+    }
+
     /// The descriptor tells of messages again. Whether one is there.
     ///
     /// # Errors

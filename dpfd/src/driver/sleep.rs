@@ -1,6 +1,7 @@
 //! What a driver offers to whoever waits above it ([`crate::endpoint::wait`]). No call of a driver sleeps: it does what can be
 //! done at once, and says where to sleep for the rest.
 
+use std::os::fd::RawFd;
 use std::time::Duration;
 
 use crate::edge::event_count::WaitKey;
@@ -23,6 +24,16 @@ pub enum Sleep {
     Device,
     /// On the word of an edge; which of the endpoint's sleeps there.
     Edge(WaitKey, u32),
+    /// On the endpoint's socket as [`Sleep::Socket`] does, and on what routes have for a gateway inside this process; a sender, whose
+    /// room acknowledgements bring, on that alone (`since` is none).
+    Routes {
+        /// As of [`Sleep::Socket`].
+        since: Option<u64>,
+        /// Readable when a route has something; -1: another call is woken by that.
+        routes: RawFd,
+        /// For so long at most.
+        time: Option<Duration>,
+    },
     /// Until the descriptor takes something, or for so long.
     Room(Duration),
     /// For so long.

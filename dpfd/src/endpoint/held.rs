@@ -40,6 +40,17 @@ impl Held {
         Ok(got.map(|got| Held { lender: endpoint.clone(), got }))
     }
 
+    /// The same for one whose senders say themselves that they have sent something: the descriptor goes on telling of what others do.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::recv`].
+    pub fn take(endpoint: &Arc<Endpoint>) -> Result<Option<Held>> {
+        endpoint.own_fd()?;
+        let got = endpoint.served.recv_aside(endpoint.as_raw_fd())?;
+        Ok(got.map(|got| Held { lender: endpoint.clone(), got }))
+    }
+
     /// The descriptor tells again. Whether a message is there.
     ///
     /// # Errors

@@ -6,6 +6,9 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
+
+use super::raw;
 
 /// Most descriptors in one message.
 pub const MOST_FDS: usize = 2;
@@ -272,6 +275,40 @@ pub fn wait(fd: i32, events: i16, ms: i32) -> Result<i16, i32> {
     let mut p = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one entry.
     last(unsafe { libc::poll(&mut p, 1, ms) } as isize, |_| p.revents)
+}
+
+/// Waits until there is something to read, or an end, on one of the two (a negative number: on the other alone), or for `time`.
+/// Whether there is. No cancellation point.
+///
+/// # Errors
+///
+/// EINTR.
+pub fn await_either(one: i32, other: i32, time: Option<Duration>) -> Result<bool, i32> {
+    let look = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut both = [look(one), look(other)];
+    // The kernel writes there how much is left.
+    let mut time = time.map(|time| libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: time.subsec_nanos() as libc::c_long,
+    });
+    let time = time.as_mut().map_or(core::ptr::null_mut(), core::ptr::from_mut);
+    // SAFETY: two entries, and a time that outlives the call; no mask of signals.
+    let n = unsafe { raw::call(libc::SYS_ppoll, [both.as_mut_ptr() as usize, 2, time as usize, 0, 0, 0]) };
+    n.map(|n| n > 0)
+}
+
+/// How long a receive waits on this socket (SO_RCVTIMEO); nothing: without end.
+pub fn receive_timeout(fd: i32) -> Duration {
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut len = size_of::<libc::timeval>() as libc::socklen_t;
+    // SAFETY: writes a timeval at most.
+    let failed = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw mut time).cast(), &mut len)
+    };
+    if failed != 0 {
+        return Duration::ZERO;
+    }
+    Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000)
 }
 
 /// Sleeps in recv(2) until a message is there, taking nothing: signals and SO_RCVTIMEO hold as for a read.

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use dp_abi::frame2::HEADER;
 
-use crate::kit::{spawn, Network, Node, SEALED};
+use crate::kit::{spawn, until, Network, Node, SEALED};
 
 /// Bytes of a frame on the cable, as shaping counts them: an MTU of 1500 and Ethernet's header.
 const FRAME: usize = 1514;
@@ -128,13 +128,14 @@ impl Cables {
         Cables { nodes, networks, switch, interfaces: by.interfaces() }
     }
 
-    /// Whether the gateways receive as this is to be measured; says so if not.
+    /// Whether the gateway of node 2 receives as this is to be measured, once it is there; says so if not.
     pub fn is_as_wanted(&self, by: By) -> bool {
         let receives = |node: &Node| {
+            until("a gateway", || node.status().is_some());
             let routes = node.status().expect("it runs").routes;
             routes.into_iter().find_map(|route| route.means).unwrap_or_default()
         };
-        let means = receives(&self.nodes[0]);
+        let means = receives(&self.nodes[1]);
         let as_wanted = by != By::Xdp || means.starts_with("xdp");
         if !as_wanted {
             println!("SKIP: {}: {means}", by.word());

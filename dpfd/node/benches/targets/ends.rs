@@ -4,6 +4,7 @@ use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use dp_node::InProcess;
 use dpfd::{Addr, Endpoint, Parts};
 
 use crate::kit::{open, stay_on, until, Child, Node};
@@ -38,11 +39,49 @@ pub fn recv(e: &Endpoint, looks: bool, into: &mut [u8]) -> (usize, Addr) {
     e.recv_from(into).expect("a message")
 }
 
+/// Where the gateways of both nodes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gateways {
+    /// Processes of their own.
+    Outside,
+    /// In the programs.
+    Inside,
+}
+
+impl Gateways {
+    /// That of this process, if it is to have one.
+    pub fn start(self, node: &Node) -> Option<InProcess> {
+        (self == Gateways::Inside).then(|| node.inside())
+    }
+
+    /// An endpoint whose receives sleep at once where they are not to look: with a gateway of its own, looking would be its part.
+    pub fn open(self, dpid: u16, looks: bool) -> Endpoint {
+        let e = open(dpid);
+        if self == Gateways::Inside && !looks {
+            e.set_spin(0);
+        }
+        e
+    }
+
+    /// What stands before a row's name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Gateways::Outside => "",
+            Gateways::Inside => "gateways in the programs, ",
+        }
+    }
+}
+
 /// Node 2's programs: one that answers each byte, one that takes what comes; the same by sockets.
 pub fn servers(node: &Node, looks: bool, cpu: Option<usize>) -> Vec<Child> {
+    servers_with(Gateways::Outside, node, looks, cpu)
+}
+
+pub fn servers_with(gateways: Gateways, node: &Node, looks: bool, cpu: Option<usize>) -> Vec<Child> {
     let endpoints = node.run(|| {
         stay_on(cpu);
-        let (echo, sink) = (open(ECHO), open(SINK));
+        let _gateway = gateways.start(node);
+        let (echo, sink) = (gateways.open(ECHO, looks), gateways.open(SINK, looks));
         let thread = std::thread::spawn(move || take(&sink));
         let mut byte = [0; 1];
         while !thread.is_finished() {

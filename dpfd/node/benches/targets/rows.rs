@@ -10,13 +10,25 @@ use dpfd::Addr;
 
 use crate::cables::{shape, tcp_leaves, By, Cables};
 use crate::ends::{
-    ask_tcp, connect, flood, flood_by, flood_raw, flood_tcp, median, one_way, recv, servers, ECHO, SINK,
+    ask_tcp, connect, flood, flood_by, flood_raw, flood_tcp, median, one_way, recv, servers, servers_with,
+    Gateways, ECHO, SINK,
 };
 use crate::kit::{open, stay_on, Child, Node};
 use crate::{Effort, Figure};
 
-pub const NAMES: [&str; 9] =
-    ["latency", "stream", "shaped", "half-power", "raw", "loss", "stripes", "three", "edges"];
+pub const NAMES: [&str; 11] = [
+    "latency",
+    "inside",
+    "stream",
+    "inside-stream",
+    "shaped",
+    "half-power",
+    "raw",
+    "loss",
+    "stripes",
+    "three",
+    "edges",
+];
 
 const LONG: usize = 64 << 10;
 
@@ -24,8 +36,10 @@ const LONG: usize = 64 << 10;
 pub fn about(name: &str) -> &'static str {
     match name {
         "latency" => "round trips of one byte, looking and asleep, beside UDP's; asleep beside TCP's, too",
+        "inside" => "the same with the gateways in the programs",
         "stream" => "messages of 64 KiB, a processor a side, beside a TCP stream",
-        "shaped" => "the same on cables of 100 and 1000 Mbit/s, beside what framing leaves",
+        "inside-stream" => "the same with the gateways in the programs",
+        "shaped" => "messages of 64 KiB on cables of 100 and 1000 Mbit/s, beside what framing leaves",
         "half-power" => "messages of 16 to 384 bytes on a cable of 100 Mbit/s",
         "raw" => "messages of 1 KiB on cables of 100 and 1000 Mbit/s, beside raw ones",
         "loss" => "messages of 64 KiB while a frame in a hundred is lost",
@@ -37,8 +51,10 @@ pub fn about(name: &str) -> &'static str {
 
 pub fn measure(name: &str, effort: Effort) -> Vec<Figure> {
     match name {
-        "latency" => latency(effort),
-        "stream" => stream(effort),
+        "latency" => latency(effort, Gateways::Outside),
+        "inside" => latency(effort, Gateways::Inside),
+        "stream" => stream(effort, Gateways::Outside),
+        "inside-stream" => stream(effort, Gateways::Inside),
         "shaped" => [100, 1000].into_iter().flat_map(|mbit| shaped(effort, mbit, false)).collect(),
         "half-power" => half_power(effort),
         "raw" => raw(effort),
@@ -72,7 +88,7 @@ fn end(all: Vec<Child>) {
 }
 
 /// One byte, one way.
-fn latency(effort: Effort) -> Vec<Figure> {
+fn latency(effort: Effort, gateways: Gateways) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (by, looks, most) in [
         (By::Udp, true, 1.3),
@@ -85,14 +101,18 @@ fn latency(effort: Effort) -> Vec<Figure> {
     ] {
         let cables = Cables::new(2, by);
         let spin = Duration::from_micros(if looks { 200 } else { 0 });
-        let mut all: Vec<Child> = cables.nodes.iter().map(|node| node.gateway_that_spins(spin)).collect();
+        let mut all = Vec::new();
+        if gateways == Gateways::Outside {
+            all.extend(cables.nodes.iter().map(|node| node.gateway_that_spins(spin)));
+        }
+        all.extend(servers_with(gateways, &cables.nodes[1], looks, None));
         if !cables.is_as_wanted(by) {
             end(all);
             continue;
         }
-        all.extend(servers(&cables.nodes[1], looks, None));
         let found = told(&cables.nodes[0], || {
-            let e = open(0);
+            let _gateway = gateways.start(&cables.nodes[0]);
+            let e = gateways.open(0, looks);
             let udp = UdpSocket::bind("10.1.0.1:0").expect("a socket");
             udp.connect("10.1.0.2:9000").expect("a route");
             udp.set_nonblocking(looks).expect("a flag");
@@ -116,7 +136,7 @@ fn latency(effort: Effort) -> Vec<Figure> {
         });
         end(all);
         let how = if looks { "looking" } else { "asleep" };
-        let what = format!("1 B one way, {}, {how}", by.word());
+        let what = format!("1 B one way, {}{}, {how}", gateways.word(), by.word());
         figures.push(Figure::new(what.clone(), "us", found[0], "UDP", found[1]).at_most(most));
         // No target: what a connection that went by the gateways would have to beat (docs/TCP-BETWEEN-NODES.md).
         figures.extend(found.get(2).map(|&tcp| Figure::new(what, "us", found[0], "TCP", tcp)));
@@ -125,10 +145,11 @@ fn latency(effort: Effort) -> Vec<Figure> {
 }
 
 /// Medians of floods of messages, and of a TCP stream.
-fn floods(node: &Node, effort: Effort, cpu: Option<usize>) -> [f64; 2] {
+fn floods(gateways: Gateways, node: &Node, effort: Effort, cpu: Option<usize>) -> [f64; 2] {
     let found = told(node, || {
         stay_on(cpu);
-        let (e, tcp) = (open(0), connect(2));
+        let _gateway = gateways.start(node);
+        let (e, tcp) = (gateways.open(0, false), connect(2));
         let mut results: [Vec<f64>; 2] = Default::default();
         for _ in 0..effort.turns {
             results[0].push(flood(&e, there(SINK), LONG, effort.flood));
@@ -140,26 +161,29 @@ fn floods(node: &Node, effort: Effort, cpu: Option<usize>) -> [f64; 2] {
 }
 
 /// 64 KiB messages, each node with a processor of its own.
-fn stream(effort: Effort) -> Vec<Figure> {
+fn stream(effort: Effort, gateways: Gateways) -> Vec<Figure> {
     let mut figures = Vec::new();
     for by in [By::Udp, By::Sealed, By::Eth, By::Xdp, By::Jumbo] {
         let cables = Cables::new(2, by);
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
         let cpu = |n: usize| (cpus > 1).then_some(n);
         let gateway = |n: usize| cables.nodes[n].gateway_with(Duration::ZERO, Limits::default(), cpu(n));
-        let mut all = vec![gateway(0), gateway(1)];
+        let mut all = Vec::new();
+        if gateways == Gateways::Outside {
+            all.extend([gateway(0), gateway(1)]);
+        }
+        all.extend(servers_with(gateways, &cables.nodes[1], false, cpu(1)));
         if !cables.is_as_wanted(by) {
             end(all);
             continue;
         }
-        all.extend(servers(&cables.nodes[1], false, cpu(1)));
-        let [dp, tcp] = floods(&cables.nodes[0], effort, cpu(0));
-        let what = format!("64 KiB, a processor a side, {}", by.word());
+        let [dp, tcp] = floods(gateways, &cables.nodes[0], effort, cpu(0));
+        let what = format!("64 KiB, a processor a side, {}{}", gateways.word(), by.word());
         figures.push(Figure::new(what.clone(), "MB/s", dp, "TCP", tcp).at_least(1.0));
         if by == By::Eth {
             // What TCP does where it has to make the frames of the cable itself, as these gateways do.
             cables.networks.iter().for_each(|network| drop(network.ip("link set dp0 gso_max_segs 1")));
-            let [dp, tcp] = floods(&cables.nodes[0], effort, cpu(0));
+            let [dp, tcp] = floods(gateways, &cables.nodes[0], effort, cpu(0));
             figures.push(Figure::new(what, "MB/s", dp, "TCP, a frame at a time", tcp));
         }
         end(all);
@@ -180,7 +204,7 @@ fn shaped(effort: Effort, mbit: u32, lossy: bool) -> Vec<Figure> {
         }
         let mut all: Vec<Child> = cables.nodes.iter().map(Node::gateway).collect();
         all.extend(servers(&cables.nodes[1], false, None));
-        let [dp, tcp] = floods(&cables.nodes[0], effort, None);
+        let [dp, tcp] = floods(Gateways::Outside, &cables.nodes[0], effort, None);
         end(all);
         let link = f64::from(mbit) / 8.0;
         let how = if lossy { ", a frame in a hundred lost" } else { "" };

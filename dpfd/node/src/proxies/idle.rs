@@ -5,6 +5,8 @@
 //! programs here that can send to it are through with it ([`Endpoint::end_unused`](dpfd::Endpoint)). The next message opens
 //! another.
 
+use std::sync::atomic::Ordering;
+
 use dpfd::{Addr, Nid};
 
 use super::Proxies;
@@ -89,7 +91,9 @@ impl Proxies {
         let mut idle: Vec<_> = self
             .all
             .iter_mut()
-            .filter(|(addr, proxy)| nid.is_none_or(|nid| nid == addr.nid) && proxy.held.get() == 0)
+            .filter(|(addr, proxy)| {
+                nid.is_none_or(|nid| nid == addr.nid) && proxy.held.load(Ordering::Relaxed) == 0
+            })
             .filter(|(_, proxy)| now >= proxy.idle.0.saturating_add(unused))
             .map(|(_, proxy)| proxy)
             .collect();

@@ -15,7 +15,7 @@ use dp_graph::Graph;
 use dp_node::nart::Nart;
 use dp_node::serve::{Options, Server};
 use dp_node::status::Gateway;
-use dp_node::Limits;
+use dp_node::{InProcess, Limits};
 use dp_seal::GraphKey;
 use dpfd::driver::Driver;
 use dpfd::{Addr, Dpid, Endpoint, Nid};
@@ -179,6 +179,15 @@ impl Node {
     /// One that is kept on a processor, if one is named.
     pub fn gateway_with(&self, spin: Duration, limits: Limits, cpu: Option<usize>) -> Child {
         self.start_gateway(spin, limits, || stay_on(cpu))
+    }
+
+    /// The gateway inside this process, a program of the node.
+    pub fn inside(&self) -> InProcess {
+        self.inside_with(Limits::default())
+    }
+
+    pub fn inside_with(&self, limits: Limits) -> InProcess {
+        InProcess::start(self.options(Duration::ZERO, limits), |_| ()).expect("a gateway inside")
     }
 
     fn start_gateway(&self, spin: Duration, limits: Limits, first: impl Fn()) -> Child {

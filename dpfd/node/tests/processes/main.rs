@@ -1,5 +1,6 @@
 //! Gateways, senders and receivers as processes: on one machine, and in network namespaces of their own.
 
+mod inside;
 mod kit;
 mod namespaces;
 mod redirected;
@@ -17,12 +18,14 @@ fn there(nid: u16) -> Addr {
     Addr { nid, dpid: ECHO }
 }
 
-/// Two nodes at ports of the loopback that nobody has.
+/// A port of the loopback that nobody has.
+fn port() -> u16 {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    socket.local_addr().expect("its address").port()
+}
+
+/// Two nodes at such ports.
 fn two_nodes() -> [Node; 2] {
-    let port = || {
-        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
-        socket.local_addr().expect("its address").port()
-    };
     let (a, b) = (port(), port());
     let graph = format!(
         "{SEALED}[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{a}\"]\n\

@@ -78,6 +78,29 @@ fn three_nodes_on_a_bridge_over_udp_and_ethernet() {
     }
 }
 
+#[test]
+fn programs_with_gateways_inside_over_udp_and_ethernet() {
+    if !namespaces_are_possible("gateways inside") {
+        return;
+    }
+    for routes in ["\"udp:10.0.0.N:7411\"", "\"eth:dp0/02:00:00:00:00:0N\", \"udp:10.0.0.N:7411\""] {
+        let cluster = Cluster::new(2, routes);
+        let [one, two] = &cluster.nodes[..] else { unreachable!() };
+        let answers = two.run(|| {
+            let _gateway = two.inside();
+            echo(ECHO)
+        });
+        one.run(|| {
+            let _gateway = one.inside();
+            exchange(there(2), 300)
+        })
+        .ok();
+        let status = two.status().expect("it runs");
+        assert_eq!((status.unknown, status.unsound, status.foreign), (0, 0, 0), "{routes}");
+        answers.kill();
+    }
+}
+
 fn receive_some(e: &dpfd::Endpoint, some: std::ops::Range<u64>) {
     some.for_each(|i| assert!(e.recv().expect("an answer").to_vec() == numbered(i, 64), "message {i}"));
 }

@@ -57,6 +57,10 @@ impl UserEndpoint {
             }
             let mut direct = None;
             if !behind && link.try_direct() {
+                // Whoever called steps the gateway behind it.
+                if link.inside && load.near().is_some_and(|msg| link.deliver_soon(&msg)) {
+                    return Ok(None);
+                }
                 let beside = link.tagged(load.msg.beside());
                 let mut made = None;
                 let delivery = load.deliver(link, self.tag_for(beside, &mut made)?, &mut || ())?;
@@ -74,6 +78,11 @@ impl UserEndpoint {
                     Delivery::Full | Delivery::Busy | Delivery::Short | Delivery::NoWay => {
                         self.full.fetch_add(1, Ordering::Relaxed);
                         let full = delivery == Delivery::Full;
+                        if full && link.inside && waits() {
+                            // Room comes by steps, which the caller makes.
+                            link.count_short();
+                            return Ok(Some(Until::Later));
+                        }
                         if full && !waits() {
                             link.count_short();
                         } else if full {

@@ -131,6 +131,16 @@ impl UserEndpoint {
                 let sleeps = &mut rx.sleeps;
                 (sleeps.listeners, sleeps.passed_on) = (sleeps.listeners.saturating_sub(1), false);
             }
+            // Of those nothing is learned: routes wake whoever waits elsewhere as well.
+            Sleep::Routes { since: Some(_), routes, .. } => {
+                if let Some(inside) = self.process.inside.get() {
+                    inside.end_wait(routes >= 0);
+                }
+                rx.wake = rx.wake.step(Event::Spent);
+                let sleeps = &mut rx.sleeps;
+                (sleeps.by_routes, sleeps.passed_on) = (routes >= 0, false);
+                sleeps.listeners = sleeps.listeners.saturating_sub(1);
+            }
             Sleep::Edge(_, number) if number == rx.sleeps.number => {
                 rx.sleeps.overdue = 0;
                 if rx.wake.is_dozing() {

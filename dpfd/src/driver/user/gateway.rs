@@ -26,6 +26,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::asked::Asked;
 use super::endpoint::UserEndpoint;
+use super::inside::Inside;
 use super::process::Process;
 use super::registry::Entry;
 use super::route::Wish;
@@ -60,6 +61,21 @@ impl Gateway {
         }
         process.set_gateway(Some(asked.clone()));
         Ok(Gateway { process, entry, asked })
+    }
+
+    /// The number of the node, as programs here have it.
+    pub fn nid(&self) -> Nid {
+        self.process.shared.nid
+    }
+
+    /// Calls of this process's endpoints step the gateway from now on, for good.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HasGateway`]: they stepped one before.
+    pub fn step_by(&self, inside: Arc<dyn Inside>) -> Result<()> {
+        let process = self.process.shared.member.name.clone();
+        self.process.shared.inside.set(inside).map_err(|_| Error::HasGateway { process })
     }
 
     /// The addresses that were asked for since the last call, each once. The descriptor is readable until then.

@@ -105,6 +105,8 @@ pub struct Link {
     pub knows_routes: bool,
     /// It is a gateway's that is told what goes raw.
     pub knows_raw: bool,
+    /// It leads to a proxy in this process, whose gateway the sender steps (N18).
+    pub inside: bool,
     /// Messages and bytes delivered.
     pub sent: (u64, u64),
     /// Messages that went to its pool without an edge, and with how many of them one is asked for.
@@ -137,6 +139,7 @@ impl Link {
             knows_immediates: false,
             knows_routes: false,
             knows_raw: false,
+            inside: false,
             sent: (0, 0),
             without_edge: WITHOUT_EDGE,
             wakers: Wakers::default(),
@@ -158,6 +161,7 @@ impl Link {
         self.path = Path::Queued;
         self.plain_since = 0;
         self.without_edge = WITHOUT_EDGE;
+        self.inside = false;
     }
 
     /// Whether the destination is found, and is one to which no immediate is sent.
@@ -204,32 +208,35 @@ impl Link {
     }
 
     /// Hands one message to the receiver over the edge: the light-weight call. False where there is none, or no room, or
-    /// now and then something else to be done, by whoever takes the long way.
+    /// now and then something else to be done, by whoever takes the long way. Of a link that is [`Link::inside`] nobody is told:
+    /// the caller steps.
     #[inline(always)]
     pub fn deliver_soon(&mut self, msg: impl Content) -> bool {
         let Destination::Pool { edge: Some(edge), .. } = &mut self.destination else { return false };
         (!msg.has_immediate() || self.knows_immediates)
             && (!msg.has_route() || self.knows_routes)
             && !edge.outgrown()
-            && self.deliver_edge(msg) == Some(Delivery::Done)
+            && self.deliver_edge_then(msg, || (), !self.inside) == Some(Delivery::Done)
     }
 
+    /// Over the edge, if there is one. `published` is called once the receiver has it, before it is told, if it is to be.
     #[inline(always)]
-    fn deliver_edge(&mut self, msg: impl Content) -> Option<Delivery> {
-        self.deliver_edge_then(msg, || ())
-    }
-
-    /// The same; `published` is called once the receiver has it, before anything else is done.
-    #[inline(always)]
-    fn deliver_edge_then(&mut self, msg: impl Content, published: impl FnOnce()) -> Option<Delivery> {
+    fn deliver_edge_then(
+        &mut self,
+        msg: impl Content,
+        published: impl FnOnce(),
+        tells: bool,
+    ) -> Option<Delivery> {
         let Destination::Pool { back, bell, edge: Some(edge) } = &mut self.destination else { return None };
         let delivery = edge.send(&msg);
         if delivery == Delivery::Done {
             published();
             self.sent = (self.sent.0 + 1, self.sent.1 + msg.size() as u64);
-            let owed = bell.owed();
-            if owed != Due::Nothing {
-                edge.tell(owed, back, bell);
+            if tells {
+                let owed = bell.owed();
+                if owed != Due::Nothing {
+                    edge.tell(owed, back, bell);
+                }
             }
         }
         Some(delivery)
@@ -245,7 +252,7 @@ impl Link {
             edge.outgrown();
         }
         let msg = &msg.with_beside(self.known(msg.beside()));
-        self.deliver_edge_then(msg, &mut *published).unwrap_or_else(|| {
+        self.deliver_edge_then(msg, &mut *published, true).unwrap_or_else(|| {
             let delivery = self.deliver_plain(msg, tag);
             if delivery == Delivery::Done {
                 published();

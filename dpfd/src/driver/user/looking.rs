@@ -31,6 +31,30 @@ impl UserEndpoint {
         Ok(got)
     }
 
+    /// The next message, if one is in an edge. What senders were asked for stays as it is: those that ring have rung, and a bell that
+    /// was for this message is heard in vain. Where the look had to take bells off the descriptor, or is the first, it asks for others
+    /// when nothing is left: who rang once does not ring again. For a gateway whose senders step it, until there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`UserEndpoint::try_recv`].
+    pub fn recv_aside(&self, fd: i32) -> Result<Option<Got>> {
+        let mut rx = self.rx();
+        loop {
+            if let Some(got) = self.next(&mut rx, fd)? {
+                rx.peer = got.from();
+                rx.immediate = if got.has_immediate() { rx.tokens.immediate(got.number) } else { None };
+                return Ok(Some(got));
+            }
+            if !rx.tokens.returned.is_nothing() {
+                self.give_back(&mut rx);
+            }
+            if rx.wake.is_settled() || !self.settle(&mut rx, fd, Drain::Some)? {
+                return Ok(None);
+            }
+        }
+    }
+
     /// The descriptor tells of messages again. Whether one is there.
     ///
     /// # Errors

@@ -23,6 +23,7 @@
 //! | | `tag`, `packet` | what is beside a packet; bells, and what became of a packet |
 //! | | [`account`] | how what `dp ls` is told is written down |
 //! | | [`shared`], `asked` | what an endpoint knows of its process; what a gateway is told |
+//! | | [`inside`] | a gateway inside this process, which its calls step |
 //! | a link | `out_edge`, [`link`] | an edge, its sender's side; the way to one destination |
 //! | | [`wakers`], [`tx`], `load` | futures that wait on it; all links, and what waits on them; a message on its way, and how patient its sender is |
 //! | an endpoint | `habit`, `sleeps` | what a receiver has learned of its waits; who sleeps |
@@ -31,6 +32,7 @@
 //! | | [`doze`] | sleeping for a moment, without bells |
 //! | | `readiness` | what poll sees |
 //! | | `ended` | edges whose senders are gone |
+//! | | `turn`, `stepping` | what a call did that found nothing; where it steps a gateway |
 //! | | [`recv`], [`copied`] | a message in place; a copy, also as read(2) does |
 //! | sending | `attempt` | where a message can go, once the light-weight call did not do |
 //! | | [`send`], [`sending`] | the light-weight call; a message step by step, for threads and futures |
@@ -52,6 +54,7 @@ mod ended;
 pub mod endpoint;
 pub mod gateway;
 mod habit;
+pub mod inside;
 pub mod link;
 pub mod list;
 mod load;
@@ -71,8 +74,10 @@ pub mod shared;
 mod sleeps;
 mod start;
 mod stat;
+mod stepping;
 pub mod tag;
 #[cfg(test)]
 mod testing;
+mod turn;
 pub mod tx;
 pub mod wakers;

@@ -171,7 +171,9 @@ impl Process {
     pub fn flush(&self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
-            if !self.endpoints().iter().any(|i| i.unsent()) {
+            let unsent = self.endpoints().iter().any(|i| i.unsent())
+                || self.shared.inside.get().is_some_and(|inside| inside.has_unacknowledged());
+            if !unsent {
                 return true;
             }
             if Instant::now() >= end {

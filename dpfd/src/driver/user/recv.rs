@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::drain::Drain;
 use super::endpoint::{Rx, UserEndpoint};
+use super::turn::{InVain, Turn, Waited};
 use crate::driver::{Sleep, Step};
 use crate::edge::wake::{Bell, Event};
 use crate::error::{Error, Result};
@@ -15,15 +16,6 @@ use dp_edge::sys::{process, raw};
 /// Messages from edges after which senders without one have their turn, and the same once that was in vain for long.
 const OTHERS: (u32, u32) = (64, 1024);
 
-/// What a call did so far, for want of a message.
-#[derive(Debug, Default)]
-struct Waited {
-    /// It may wait: the descriptor was asked.
-    asked: bool,
-    /// The last it did was to look for a while, and something came.
-    spun: bool,
-}
-
 /// Whose a message is that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum For {
@@ -31,15 +23,6 @@ pub(super) enum For {
     Program,
     /// The library's, which copies and releases it: no other thread of the program may.
     Copy,
-}
-
-/// What a call does that found nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum InVain {
-    /// It sleeps, if the descriptor waits.
-    Sleep,
-    /// It returns, and the next message must be seen as one that comes.
-    Return,
 }
 
 /// What a call found.
@@ -50,16 +33,6 @@ enum Found {
     Sleep(Sleep),
     /// Nothing: it returns.
     Nothing,
-}
-
-/// How a turn without a message ended.
-enum Turn {
-    /// The edges are looked at again.
-    Again,
-    /// The call sleeps.
-    Sleep(Sleep),
-    /// It returns.
-    Return,
 }
 
 impl UserEndpoint {
@@ -230,6 +203,9 @@ impl UserEndpoint {
         let Some(inbox) = self.inbox.get() else { return Err(Error::Closed) };
         if !rx.tokens.returned.is_nothing() {
             self.give_back(rx);
+        }
+        if let Some(inside) = self.inside() {
+            return self.turn_inside(rx, fd, in_vain, waited, inside);
         }
         let longest = self.max_spin.load(Ordering::Relaxed);
         rx.in_vain = longest == 0 || !self.process.many_cpus || !rx.tokens.worth_spinning(process::cpu());

@@ -116,7 +116,21 @@ impl UserEndpoint {
     pub fn send_soon(&self, to: Option<Addr>, msg: impl Content) -> Result<bool> {
         let mut tx = self.tx();
         let ix = self.link_to(&mut tx, to)?;
-        Ok(tx.deliver_edge(ix, msg))
+        let sent = tx.deliver_edge(ix, msg);
+        if sent && tx.links[ix].inside {
+            let to = tx.links[ix].to;
+            drop(tx);
+            self.step_behind(to);
+        }
+        Ok(sent)
+    }
+
+    /// A message was sent over a link that is inside: the gateway takes it on.
+    #[inline(never)]
+    pub(super) fn step_behind(&self, to: Addr) {
+        if let Some(inside) = self.process.inside.get() {
+            inside.sent(to);
+        }
     }
 
     /// The link to a destination, or to the target.

@@ -20,6 +20,10 @@ use std::time::Duration;
 
 /// How long a thread waits for room, before it looks for what its descriptor does not tell.
 const ROOM: Duration = Duration::from_millis(10);
+/// The same where acknowledgements bring it: another thread may have taken them.
+const ROOM_INSIDE: Duration = Duration::from_micros(200);
+/// Steps in a row that bring something, and no room, before it sleeps.
+const STEPS: u32 = 64;
 
 /// One message that is sent.
 #[derive(Debug)]
@@ -30,12 +34,22 @@ pub struct Sending<'a> {
     link: Option<usize>,
     registered: Option<u64>,
     thread: bool,
+    /// The last attempt found a link that is inside.
+    inside: bool,
 }
 
 impl<'a> Sending<'a> {
     /// A message to `to`, or to the target of the moment in which it is first tried; of a future.
     pub fn new(inner: &'a UserEndpoint, to: Option<Addr>, msg: Parts<'a>) -> Sending<'a> {
-        Sending { inner, to, load: Load::of_a_future(msg), link: None, registered: None, thread: false }
+        Sending {
+            inner,
+            to,
+            load: Load::of_a_future(msg),
+            link: None,
+            registered: None,
+            thread: false,
+            inside: false,
+        }
     }
 
     /// The same, of a thread.
@@ -49,13 +63,29 @@ impl<'a> Sending<'a> {
     ///
     /// As [`crate::Endpoint::send_to`]; of a future without [`Error::WouldBlock`].
     pub fn attempt(&mut self, fd: i32) -> Result<Option<Until>> {
-        let inner = self.inner;
-        let mut tx = inner.tx();
-        let waker = self.take_waker(&mut tx);
-        let tried = self.attempt_under(&mut tx, fd);
-        drop(tx);
-        drop(waker);
-        tried
+        let mut steps = 0;
+        loop {
+            let inner = self.inner;
+            let mut tx = inner.tx();
+            let waker = self.take_waker(&mut tx);
+            let tried = self.attempt_under(&mut tx, fd);
+            let link = self.link.and_then(|ix| tx.links.get(ix)).filter(|link| link.inside);
+            let to = link.map(|link| link.to);
+            drop(tx);
+            drop(waker);
+            self.inside = to.is_some();
+            let (Some(to), Some(inside)) = (to, inner.process.inside.get()) else { return tried };
+            match tried {
+                Ok(None) => inside.sent(to),
+                // What a step acknowledges makes room. Whoever waits for long looks up now and then.
+                Ok(Some(Until::Later)) if self.thread && steps < STEPS && inside.step() => {
+                    steps += 1;
+                    continue;
+                }
+                _ => {}
+            }
+            return tried;
+        }
     }
 
     fn attempt_under(&mut self, tx: &mut Tx, fd: i32) -> Result<Option<Until>> {
@@ -77,7 +107,14 @@ impl<'a> Sending<'a> {
 
     /// Where a thread sleeps until it tries again.
     pub fn sleep(&mut self) -> Sleep {
-        self.load.rest().map_or(Sleep::Room(ROOM), Sleep::Moment)
+        let rests = self.load.rest();
+        match self.inner.process.inside.get().filter(|_| self.inside) {
+            Some(inside) => {
+                let time = inside.until_due().map_or(ROOM_INSIDE, |due| due.min(ROOM_INSIDE));
+                Sleep::Routes { since: None, routes: inside.descriptor(), time: Some(time) }
+            }
+            None => rests.map_or(Sleep::Room(ROOM), Sleep::Moment),
+        }
     }
 
     /// Ready when the service has news that make another attempt worth it. Where [`Until::is_polled`], the caller

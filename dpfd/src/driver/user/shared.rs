@@ -1,8 +1,9 @@
 //! What an endpoint knows of its process: where endpoints find each other, and how the service is told things.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::inside::Inside;
 use super::registry::{Member, Registry};
 use crate::addr::{Addr, Nid};
 use crate::graph::Part;
@@ -51,6 +52,8 @@ pub struct Shared {
     pub member: Member,
     /// The edges that it may use, if it was given a strict graph.
     pub graph: Option<Arc<Part>>,
+    /// The gateway that its calls step, once there is one.
+    pub inside: OnceLock<Arc<dyn Inside>>,
     wake: OwnedFd,
     commands: Mutex<Vec<Command>>,
 }
@@ -69,7 +72,8 @@ impl Shared {
         graph: Option<Arc<Part>>,
         wake: OwnedFd,
     ) -> Shared {
-        Shared { nid, many_cpus, registry, member, graph, wake, commands: Mutex::default() }
+        let (inside, commands) = (OnceLock::new(), Mutex::default());
+        Shared { nid, many_cpus, registry, member, graph, inside, wake, commands }
     }
 
     /// Tells the service.

@@ -16,6 +16,8 @@ pub struct Sleeps {
     pub listeners: u32,
     /// The next of them was woken, and since then none came or went.
     pub passed_on: bool,
+    /// The last sleep was one on routes: they are looked at, however little looking pays.
+    pub by_routes: bool,
     /// What its sleeps were like.
     pub habit: Habit,
 }

@@ -61,12 +61,28 @@ pub fn sleep(fd: i32, how: Sleep) -> Result<()> {
             libc::EBADF | libc::ENOTTY | libc::ENXIO => Error::NotAnEndpoint(fd),
             errno => Error::system("read")(errno),
         }),
+        Sleep::Routes { since, routes, time } => {
+            let fd = if since.is_some() { fd } else { -1 };
+            await_routes(fd, routes, time).map_err(Error::system("poll"))
+        }
         Sleep::Edge(key, _) => key.sleep().map_err(Error::system("futex")),
         Sleep::Room(time) => await_room(fd, time).map(drop),
         Sleep::Moment(time) => {
             process::rest(time);
             Ok(())
         }
+    }
+}
+
+/// Until a message is on the descriptor, or something on routes. SO_RCVTIMEO is counted anew in each sleep.
+fn await_routes(fd: i32, routes: i32, time: Option<Duration>) -> core::result::Result<(), i32> {
+    let limit = if fd < 0 { Duration::ZERO } else { unix::receive_timeout(fd) };
+    if limit.is_zero() || time.is_some_and(|time| time < limit) {
+        return unix::await_either(fd, routes, time).map(drop);
+    }
+    match unix::await_either(fd, routes, Some(limit)) {
+        Ok(false) => Err(libc::EAGAIN),
+        woken => woken.map(drop),
     }
 }
 
@@ -187,6 +203,13 @@ fn send_late(
                     // It waits for its receiver's pool, not for room.
                     process::rest(POOL_LOOK);
                 }
+            }
+            Sleep::Routes { .. } => {
+                let inside = inner.process.inside.get();
+                let led = inside.map(|inside| inside.begin_wait(false));
+                let woken = sleep(fd, how);
+                inside.zip(led).iter().for_each(|(inside, led)| inside.end_wait(*led));
+                woken?;
             }
             how => sleep(fd, how)?,
         }

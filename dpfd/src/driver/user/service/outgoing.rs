@@ -159,6 +159,7 @@ impl Service {
                 // One in place of another that cannot be had: the other stays.
                 if let (Some(back), Some(bell), true) = (back, bell, edge.is_some() || !l.has_edge()) {
                     l.pooled(back, bell, edge);
+                    l.inside = to.nid != 0 && inner.process.inside.get().is_some();
                 }
             }
             Note::Denied { .. } => {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use dp_edge::sys::process;
@@ -10,13 +10,9 @@ use dp_route::library::Loaded;
 use dpfd::driver::user::gateway::Gateway;
 use dpfd::driver::user::registry::Registry;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use nix::sys::resource::{getrlimit, setrlimit, Resource};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::{routes, CannotServe, Options, Server, ASKED, ROUTES, SIGNALS, STATUS};
+use super::{routes, CannotServe, Gate, Options, ASKED, STATUS};
 use crate::guard::Keys;
-use crate::look::Look;
 use crate::nart::Nart;
 use crate::node::Node;
 use crate::peer::{Peer, Way};
@@ -36,28 +32,18 @@ const PROXIES_LEAST: usize = 16;
 /// The file of places, in the folder of the registry.
 const PLACES: &str = "gateway.places";
 
-fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> CannotServe {
+pub(crate) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> CannotServe {
     |error| CannotServe::System(what.into(), error.into())
 }
 
-impl Server {
-    /// Opens everything, and is the gateway of its node from then on. From here on this thread takes SIGTERM and SIGINT as a
-    /// wish that it ends. `DP_NID` must say what the graph does, and `DP_GRAPH` nothing. What does not work but is not
-    /// needed is told to `warn`.
-    ///
-    /// # Errors
-    ///
-    /// See [`CannotServe`].
-    pub fn open(options: Options, mut warn: impl FnMut(String)) -> Result<Server, CannotServe> {
-        let Options { nart, key, spin, limits, libraries } = options;
-        // Threads that are started below inherit it.
-        let mut stop = SigSet::empty();
-        stop.add(Signal::SIGTERM);
-        stop.add(Signal::SIGINT);
-        stop.thread_block().map_err(system("sigprocmask"))?;
-        let signals = SignalFd::with_flags(&stop, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-            .map_err(system("signalfd"))?;
-        let descriptors = many_descriptors();
+impl Gate {
+    /// Opens everything, and is the gateway of its node from then on, which may have so many descriptors.
+    pub fn open(
+        options: Options,
+        descriptors: usize,
+        mut warn: impl FnMut(String),
+    ) -> Result<Gate, CannotServe> {
+        let Options { nart, key, limits, libraries, .. } = options;
         let gateway = start_gateway()?;
         let libraries = libraries.iter().map(|path| Loaded::load(path)).collect::<Result<Vec<_>, _>>()?;
         let (routes, places) = routes::open(&nart.own, nart.xdp, &libraries, &mut warn);
@@ -79,7 +65,7 @@ impl Server {
         let file = folder.join(PLACES);
         let places = Places::open(&file, nart.nid).map_err(system(file.display().to_string()))?;
         let seed = process::random().map_err(io::Error::from_raw_os_error).map_err(system("getrandom"))?;
-        let epoll = Rc::new(epoll);
+        let epoll = Arc::new(epoll);
         let most = descriptors / 2 / DESCRIPTORS / peers.len().max(1);
         let most = most.clamp(PROXIES_LEAST, limits.flows.max(PROXIES_LEAST));
         let proxies = Proxies::new(gateway, epoll.clone(), most, descriptors / 2 / ATTACHED);
@@ -87,36 +73,10 @@ impl Server {
         let checksum = Some(crc32c::crc32c_append as dp_flow::Checksum);
         let mut node = Node::new(nart.nid, proxies, routes, peers, places, checksum, seed);
         node.set_user(owner);
-        let longest =
-            if process::cpus() > 1 { u32::try_from(spin.as_nanos()).unwrap_or(u32::MAX) } else { 0 };
-        let look = Look::new(longest);
-        let mut server = Server {
-            node,
-            epoll,
-            signals,
-            door,
-            folder,
-            look,
-            round: 0,
-            end: None,
-            names,
-            taken: Vec::new(),
-        };
-        server.listen().map_err(system("epoll_ctl"))?;
-        Ok(server)
-    }
-
-    fn listen(&mut self) -> nix::Result<()> {
         let event = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
-        self.epoll.add(&self.signals, event(SIGNALS))?;
-        self.epoll.add(self.door.listener(), event(STATUS))?;
-        for (at, route) in self.node.routes().iter().enumerate() {
-            if let Some(descriptor) = route.descriptor() {
-                self.epoll.add(descriptor, event(ROUTES + at as u64))?;
-            }
-        }
-        let epoll = self.epoll.clone();
-        epoll.add(self.node.local().asked_fd(), event(ASKED))
+        epoll.add(door.listener(), event(STATUS)).map_err(system("epoll_ctl"))?;
+        epoll.add(node.local().asked_fd(), event(ASKED)).map_err(system("epoll_ctl"))?;
+        Ok(Gate { door, node, epoll, folder, names, taken: Vec::new() })
     }
 }
 
@@ -156,11 +116,4 @@ fn start_gateway() -> dpfd::Result<Gateway> {
             started => return started,
         }
     }
-}
-
-/// As many as there may be; how many that is. Where there are no more, proxies that cannot be opened wait.
-fn many_descriptors() -> usize {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
-    let now = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
-    usize::try_from(now).unwrap_or(usize::MAX)
 }

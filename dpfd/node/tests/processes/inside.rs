@@ -1,0 +1,301 @@
+//! Programs that are nodes by themselves, with their gateways inside.
+
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use dpfd::Endpoint;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+
+use crate::kit::{echo, exchange, exchange_by, number_of, numbered, open, until, Child, Node, SEALED};
+use crate::{port, there, two_nodes, ECHO};
+
+/// A program that answers.
+fn answers(node: &Node) -> Child {
+    node.run(|| {
+        let _gateway = node.inside();
+        echo(ECHO)
+    })
+}
+
+#[test]
+fn messages_of_all_lengths_go_both_ways_without_another_process() {
+    let [one, two] = two_nodes();
+    let server = answers(&two);
+    one.run(|| {
+        let _gateway = one.inside();
+        exchange(there(2), 300)
+    })
+    .ok();
+    let flow = &two.status().expect("it runs").nodes[0].flows[0];
+    assert_eq!((flow.messages_out, flow.messages_in), (300, 300));
+    server.kill();
+}
+
+#[test]
+fn one_side_may_have_a_gateway_that_is_a_process() {
+    let [one, two] = two_nodes();
+    let gateway = two.gateway();
+    let server = two.run(|| echo(ECHO));
+    one.run(|| {
+        let _gateway = one.inside();
+        exchange(there(2), 200)
+    })
+    .ok();
+    [server, gateway].into_iter().for_each(Child::kill);
+}
+
+#[test]
+fn other_programs_of_the_node_may_use_it() {
+    let [one, two] = two_nodes();
+    let server = answers(&two);
+    let host = one.run(|| {
+        let _gateway = one.inside();
+        std::thread::sleep(Duration::from_secs(60));
+        true
+    });
+    until("a gateway", || one.status().is_some());
+    one.run(|| exchange(there(2), 200)).ok();
+    [server, host].into_iter().for_each(Child::kill);
+}
+
+/// Between two nodes, each of which believes that the other one is at an address of this: of all frames some are lost, some come
+/// twice, and some come late.
+struct Relay {
+    ends: Arc<AtomicBool>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Relay {
+    fn new() -> (Relay, [Node; 2]) {
+        let (a, b) = (port(), port());
+        let bind = || Arc::new(UdpSocket::bind("127.0.0.1:0").expect("a socket"));
+        let of = |socket: &UdpSocket| socket.local_addr().expect("its address").port();
+        let (as_one, as_two, ends) = (bind(), bind(), Arc::new(AtomicBool::new(false)));
+        let graph = |one: u16, two: u16| {
+            format!(
+                "{SEALED}[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{one}\"]\n\
+                 [[node]]\nnid = 2\nroutes = [\"udp:127.0.0.1:{two}\"]\n"
+            )
+        };
+        let nodes = [Node::new(1, &graph(a, of(&as_two)), None), Node::new(2, &graph(of(&as_one), b), None)];
+        let threads = [(as_two.clone(), as_one.clone(), b), (as_one, as_two, a)].map(|(from, by, to)| {
+            let ends = ends.clone();
+            std::thread::spawn(move || hand_on(&from, &by, to, &ends))
+        });
+        (Relay { ends, threads: threads.into() }, nodes)
+    }
+}
+
+fn hand_on(from: &UdpSocket, by: &UdpSocket, to: u16, ends: &AtomicBool) {
+    from.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");
+    let (mut seed, mut late, mut frame) = (u64::from(to), None::<Vec<u8>>, vec![0; 1 << 16]);
+    let send = |bytes: &[u8]| drop(by.send_to(bytes, ("127.0.0.1", to)));
+    while !ends.load(Ordering::Relaxed) {
+        let Ok(n) = from.recv(&mut frame) else { continue };
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        match (seed >> 33) % 40 {
+            0 | 1 => {}
+            2 => [0; 2].iter().for_each(|_| send(&frame[..n])),
+            3 if late.is_none() => late = Some(frame[..n].to_vec()),
+            _ => {
+                send(&frame[..n]);
+                late.take().iter().for_each(|late| send(late));
+            }
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+#[test]
+fn what_is_lost_on_the_way_comes_all_the_same() {
+    let (_relay, [one, two]) = Relay::new();
+    let server = answers(&two);
+    one.run(|| {
+        let _gateway = one.inside();
+        exchange(there(2), 300)
+    })
+    .ok();
+    let again: u64 = two.status().expect("it runs").nodes[0].flows.iter().map(|flow| flow.again).sum();
+    assert!(again > 0, "nothing was lost");
+    server.kill();
+}
+
+/// Programs die with their gateways: what was on its way goes to the next one, and nothing comes twice or out of order.
+#[test]
+fn a_receiver_that_is_killed_is_followed_by_another() {
+    let [one, two] = two_nodes();
+    let (mut told, tell) = UnixStream::pair().expect("a pair");
+    let receiver = || {
+        two.run(|| {
+            let _gateway = two.inside();
+            let e = open(ECHO);
+            loop {
+                let number = number_of(&e.recv().expect("a message").to_vec()).expect("a whole one");
+                (&tell).write_all(&number.to_ne_bytes()).expect("the test");
+            }
+        })
+    };
+    let mut there_ = receiver();
+    let sender = one.run(|| {
+        let _gateway = one.inside();
+        let e = open(0);
+        for i in 0.. {
+            e.send_to(&numbered(i, 16 + (i * 97 % 3000) as usize), there(2)).expect("room");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        false
+    });
+    let mut last = None;
+    for _ in 0..4 {
+        for _ in 0..500 {
+            let mut number = [0; 8];
+            told.read_exact(&mut number).expect("a receiver");
+            let number = Some(u64::from_ne_bytes(number));
+            assert!(number > last, "{number:?} behind {last:?}");
+            last = number;
+        }
+        there_.kill();
+        there_ = receiver();
+    }
+    [sender, there_].into_iter().for_each(Child::kill);
+}
+
+#[test]
+fn a_sender_that_is_killed_is_followed_by_another() {
+    let [one, two] = two_nodes();
+    let (mut told, tell) = UnixStream::pair().expect("a pair");
+    let receiver = two.run(|| {
+        let _gateway = two.inside();
+        let e = open(ECHO);
+        loop {
+            let number = number_of(&e.recv().expect("a message").to_vec()).expect("a whole one");
+            (&tell).write_all(&number.to_ne_bytes()).expect("the test");
+        }
+    });
+    let mut last = None;
+    for turn in 0..4u64 {
+        let sender = one.run(|| {
+            let _gateway = one.inside();
+            let e = open(4000);
+            for i in 0.. {
+                e.send_to(&numbered(turn << 32 | i, 500), there(2)).expect("room");
+            }
+            false
+        });
+        let mut of_this = 0;
+        while of_this < 2000 {
+            let mut number = [0; 8];
+            told.read_exact(&mut number).expect("the receiver");
+            let number = u64::from_ne_bytes(number);
+            assert!(Some(number) > last, "{number:x} behind {last:x?}");
+            of_this += u64::from(number >> 32 == turn);
+            last = Some(number);
+        }
+        sender.kill();
+    }
+    receiver.kill();
+}
+
+/// What was sent has arrived when the program ends, though it makes no call any more.
+#[test]
+fn a_program_that_ends_hands_on_what_it_has() {
+    let [one, two] = two_nodes();
+    let receiver = two.run(|| {
+        let _gateway = two.inside();
+        crate::receive_all(&open(ECHO), 300, |_| 4000);
+        true
+    });
+    one.run(|| {
+        let gateway = one.inside();
+        let e = open(0);
+        (0..300).for_each(|i| e.send_to(&numbered(i, 4000), there(2)).expect("room"));
+        drop(gateway);
+        true
+    })
+    .ok();
+    receiver.ok();
+}
+
+/// The descriptor tells, though nobody is in a call of the library's.
+#[test]
+fn a_program_that_polls_is_told() {
+    let [one, two] = two_nodes();
+    let server = two.run(|| {
+        let _gateway = two.inside();
+        let e = open(ECHO);
+        e.set_nonblocking(true).expect("a flag");
+        loop {
+            poll(&mut [PollFd::new(e.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).expect("a message");
+            while let Ok(message) = e.recv() {
+                let (bytes, to) = (message.to_vec(), message.from());
+                drop(message);
+                until("room", || e.send_to(&bytes, to).is_ok());
+            }
+        }
+    });
+    one.run(|| {
+        let _gateway = one.inside();
+        exchange(there(2), 300)
+    })
+    .ok();
+    server.kill();
+}
+
+/// Several threads wait at once, some of them without looking: each gets what is its own.
+#[test]
+fn threads_that_wait_side_by_side_are_all_woken() {
+    const THREADS: u16 = 4;
+    let [one, two] = two_nodes();
+    let each = |what: fn(&Endpoint, u16) -> bool| {
+        move |n: u16| {
+            std::thread::spawn(move || {
+                let e = open(if n < 100 { ECHO + n } else { 0 });
+                e.set_spin(if n % 2 == 0 { 0 } else { 50_000 });
+                what(&e, n % 100)
+            })
+        }
+    };
+    let server = two.run(|| {
+        let _gateway = two.inside();
+        let run = each(|e, _| loop {
+            let message = e.recv().expect("a message");
+            let (bytes, to) = (message.to_vec(), message.from());
+            drop(message);
+            e.send_to(&bytes, to).expect("the way back");
+        });
+        let all: Vec<_> = (0..THREADS).map(run).collect();
+        all.into_iter().all(|thread| thread.join().is_ok())
+    });
+    one.run(|| {
+        let _gateway = one.inside();
+        let run = each(|e, n| exchange_by(e, dpfd::Addr { nid: 2, dpid: ECHO + n }, 200));
+        let all: Vec<_> = (100..100 + THREADS).map(run).collect();
+        all.into_iter().all(|thread| thread.join().expect("an exchange"))
+    })
+    .ok();
+    server.kill();
+}
+
+#[test]
+fn a_number_that_the_graph_does_not_say_is_an_error() {
+    let [one, two] = two_nodes();
+    let mixed = Node::clone(&one);
+    two.run(|| {
+        std::env::set_var("DP_NID", "2");
+        let error = std::panic::catch_unwind(|| mixed.inside()).expect_err("two numbers");
+        let said = error.downcast_ref::<String>().cloned().unwrap_or_default();
+        said.contains("Number")
+    })
+    .ok();
+}
