@@ -1,7 +1,7 @@
 /*
  * Threads are cancelled in every call that waits for a connection, before it, and behind it, deferred and asynchronously, while
  * another thread waits for the same connection. Nothing comes meanwhile, so nothing may be lost: what is sent then comes whole
- * to the one that is left, and so does what comes later. Arguments: seed, rounds (200).
+ * to the one that is left, and so does what comes later. Arguments: seed, rounds (100).
  */
 #include "races.h"
 
@@ -149,7 +149,7 @@ static void add(int i, int fd) { *(i ? &data : &control) = fd; }
 
 static void race(void) {
     begin_races();
-    rounds = (uint64_t)argument(1, 200);
+    rounds = (uint64_t)argument(1, 100);
     open_links(2, add);
     stand("main", 0);
     uint64_t random = random_of(1);
