@@ -88,13 +88,13 @@ static void note(const char *call, int fd) {
         in_result;                            \
     })
 
-static void count_bytes(size_t bytes) {
+static __attribute__((unused)) void count_bytes(size_t bytes) {
     board->moved += bytes;
     if (here)
         here->bytes += bytes;
 }
 
-static uint64_t random_of(unsigned what) {
+static __attribute__((unused)) uint64_t random_of(unsigned what) {
     uint64_t state = (seed * 2 + is_client + 1) * 0x9e3779b97f4a7c15ull + (uint64_t)what * 0xbf58476d1ce4e5b9ull;
     for (int i = 0; i < 8; i++)
         next_random(&state);

@@ -320,7 +320,7 @@ pub fn bell_was_taken(conn: u32) {
     });
 }
 
-/// A low-water mark of connection `conn` was set, and it has as much.
+/// What connection `conn` has is an edge anew.
 pub fn rises_anew(conn: u32) {
     with_sets_of(conn, |set, w| set.rises_anew(conn, w));
 }

@@ -53,11 +53,13 @@ fn tasks_and_threads_survive_their_races() {
 }
 
 /// Programs of races in every mode, with other choices in each run: threads that poll together, sets beside sets, numbers that
-/// are renewed, ends beside receivers, processes that share connections, forks beside threads, every kind of receive, storms of signals.
+/// are renewed, ends beside receivers, processes that share connections, every kind of receive, storms of signals, jumps out of
+/// handlers, connections that go from process to process, cancelled threads, time limits, pools of threads, too few descriptors and too
+/// little memory, clients that are killed, processes made beside threads, programs that are connected to themselves.
 #[test]
 fn races_of_other_kinds_end_well() {
     let _turn = product::alone();
-    let kinds: [[&str; 2]; 11] = [
+    let kinds: [[&str; 2]; 22] = [
         ["polled", "poll"],
         ["polled", "select"],
         ["sets", "sets"],
@@ -69,6 +71,17 @@ fn races_of_other_kinds_end_well() {
         ["receives", "receives"],
         ["storm", "restart"],
         ["storm", "interrupt"],
+        ["jumps", "waits"],
+        ["jumps", "all"],
+        ["passed", "passed"],
+        ["cancels", "cancels"],
+        ["patience", "patience"],
+        ["pool", "pool"],
+        ["scarce", "numbers"],
+        ["scarce", "memory"],
+        ["short_lives", "short_lives"],
+        ["spawning", "spawning"],
+        ["itself", "itself"],
     ];
     // Mostly both sides have the shim; newborn connections as well as such that are channels already.
     let [_, both, server, client] = Combo::sides();

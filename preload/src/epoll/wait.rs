@@ -202,6 +202,7 @@ impl<'a> Wait<'a> {
                 continue;
             };
             set.sleeps(self.tid, true);
+            let from = set.moment();
             let number = self.number();
             locked.unlock();
             let got = kernel(number, self.events, self.max as i32, rest);
@@ -221,7 +222,7 @@ impl<'a> Wait<'a> {
                 Ok(got) => got as usize,
                 Err(e) => return Some((locked, Err(e))),
             };
-            let n = self.report(got, set, &mut w);
+            let n = self.report((got, from), set, &mut w);
             if n > 0 || (self.timeout >= 0 && left(self.timeout, self.start) == 0) {
                 return Some((locked, Ok(n as i32)));
             }
@@ -339,14 +340,14 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// What the kernel returned from a sleep, and what came by the way.
-    fn report(&self, got: usize, set: &mut Set, w: &mut Ground) -> usize {
+    /// What the kernel returned from a sleep, which began at a moment of the set's, and what came by the way.
+    fn report(&self, (got, from): (usize, u32), set: &mut Set, w: &mut Ground) -> usize {
         set.begin();
         self.place.checked.store(state::now(), Ordering::Relaxed);
         self.place.hits.store(0, Ordering::Relaxed);
         set.grow_old(w);
         let mut out = self.out();
-        set.filter(got, &mut out, w);
+        set.filter_after_sleep(from, got, &mut out, w);
         if set.asks_again() && !out.is_full() {
             self.ask(state::now(), &mut out, set, w);
         }

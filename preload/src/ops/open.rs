@@ -322,6 +322,8 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
                 c.kill_slot();
             }
         }),
+        // Who does not receive any more is readable to the kernel as well.
+        Some(c) if how == libc::SHUT_WR => c.makes_an_edge(),
         _ => {}
     }
     rc

@@ -69,7 +69,8 @@ pub unsafe fn setsockopt(
                 // SAFETY: the kernel has read the program's int there.
                 c.holds_nothing_back(name, unsafe { value.cast::<c_int>().read_unaligned() } != 0);
             }
-            (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => c.mark_was_set(),
+            // A low-water mark that there are bytes enough for makes an edge.
+            (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => c.makes_an_edge(),
             (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => c.rate_is_set_by_program(),
             // The peer cannot tell a reset that is meant from one that a bell drew which nobody took. It may see a channel
             // still where we have left.
@@ -95,9 +96,9 @@ pub fn is_kernels_own(name: c_int, n: c_int) -> bool {
 }
 
 impl Channel {
-    /// A low-water mark that there are bytes enough for makes an edge, of which the kernel knows nothing where they lie in the
-    /// ring.
-    fn mark_was_set(&self) {
+    /// The call in hand wakes whoever waits for the socket, which is an edge of all that is ready. The kernel knows nothing of what
+    /// lies in the ring.
+    pub fn makes_an_edge(&self) {
         if !self.slot_live() || self.watched.load(Ordering::Relaxed) == 0 {
             return;
         }

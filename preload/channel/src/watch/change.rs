@@ -192,7 +192,9 @@ impl Set {
         self.cool_value(data, None, w);
         match self.rows.insert(Row::new(fd, target, events | ALWAYS, data)) {
             Some(r) => {
-                self.rows.get_mut(r).forks = self.forks;
+                let row = self.rows.get_mut(r);
+                (row.forks, row.born) = (self.forks, self.moment);
+                self.moment = self.moment.wrapping_add(1);
                 self.special += usize::from(target != Target::Other);
                 Some(r)
             }
@@ -322,7 +324,7 @@ impl Set {
         }
     }
 
-    /// A connection's low-water mark was set, and it has as much: the kernel makes an edge of that, so it is one here.
+    /// The kernel makes an edge of what the program did with a connection, for all that is ready, so it is one here.
     pub fn rises_anew(&mut self, conn: u32, w: &mut impl World) {
         for r in 0..self.rows.high() {
             if self.conn_of(r) == Some(conn) && !self.rows.get(r).spent && self.rows.get(r).want & ET != 0 {

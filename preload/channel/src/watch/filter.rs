@@ -6,6 +6,13 @@ use libc::epoll_event;
 use super::{Out, Set, Settled, Target, World, ALWAYS, ET, HUP, IN, ONESHOT, OUT, RDHUP};
 
 impl Set {
+    /// [`Set::filter`] of what the kernel told a thread in its sleep, which began at a [`Set::moment`].
+    pub fn filter_after_sleep(&mut self, from: u32, got: usize, out: &mut Out, w: &mut impl World) {
+        self.slept_from = Some(from);
+        self.filter(got, out, w);
+        self.slept_from = None;
+    }
+
     /// Goes through the kernel's `got` events behind what is in the array: drains bells, drops what was only a bell,
     /// makes hot what a bell announced.
     pub fn filter(&mut self, got: usize, out: &mut Out, w: &mut impl World) {
@@ -24,6 +31,7 @@ impl Set {
             let at = told.map_or(out.n, |at| earlier + at);
             let keep = match (first, second) {
                 // Its registration is gone since. Where another one that has no row has its value, the event may be of that.
+                (None, _) if self.slept_from.is_some() && self.told & Self::mark(data) != 0 => None,
                 (None, _) if self.kicked == Some(data) && bits & !IN == 0 && !self.plain.has(data) => None,
                 (None, _) => Some(bits),
                 (Some(r), None) => match self.judge(r, bits, w) {
@@ -57,8 +65,53 @@ impl Set {
         }
     }
 
+    /// What the kernel said may be of another one than row `r` ([`Set::may_be_of_another`]): what of it is so of that one now.
+    fn as_of_now(&mut self, r: u32, bits: u32, w: &mut impl World) -> u32 {
+        let row = *self.rows.get(r);
+        if row.spent {
+            return 0;
+        }
+        let mut now = bits;
+        if bits & (RDHUP | HUP) != 0 && !w.has_end(row.io) {
+            now &= !(RDHUP | HUP | libc::EPOLLERR as u32);
+        }
+        if bits & IN != 0 && !w.has_bytes(row.io) {
+            now &= !IN;
+        }
+        if now == 0 {
+            // If it was of this one after all, it was the one report.
+            let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.kernel, row.kernel_data);
+        }
+        self.rows.get_mut(r).doubtful = true;
+        now
+    }
+
+    /// Whether `bits` of a connection's row may be of something else with its value, so that the kernel tells of this one as well.
+    /// For one event that would be twice.
+    ///
+    /// - What was said in a sleep may be of a connection that is closed since, of which another thread was told by its ring, and
+    ///   whose number this one has: it was registered during the sleep.
+    /// - It may be the kick of somebody who wanted all to be looked at. What no channel is, no look finds.
+    fn may_be_of_another(&self, r: u32, bits: u32, w: &impl World) -> bool {
+        let row = self.rows.get(r);
+        let Target::Conn(conn) = row.target else { return false };
+        let of_former = row.want & ONESHOT != 0 && self.is_in_sleep(row.born);
+        of_former || self.kicked == Some(row.kernel_data) && bits & !IN == 0 && !w.is_channel(conn)
+    }
+
     /// The kernel says `bits` of row `r`, and of no other: what the program shall hear. `None`: just that.
     fn judge(&mut self, r: u32, bits: u32, w: &mut impl World) -> Option<u32> {
+        if !self.may_be_of_another(r, bits, w) {
+            return self.judge_as(r, bits, w);
+        }
+        match self.as_of_now(r, bits, w) {
+            0 => Some(0),
+            now => Some(self.judge_as(r, now, w).unwrap_or(now)),
+        }
+    }
+
+    /// The same where it is so now.
+    fn judge_as(&mut self, r: u32, bits: u32, w: &mut impl World) -> Option<u32> {
         let row = *self.rows.get(r);
         let conn = match row.target {
             Target::Conn(conn) if w.is_channel(conn) => conn,
@@ -69,9 +122,12 @@ impl Set {
                 }
                 return Some(0);
             }
+            _ if row.doubtful && row.spent => return Some(0),
             _ => {
                 // It may be connected yet.
-                self.rows.get_mut(r).spent = row.want & ONESHOT != 0;
+                if row.want & ONESHOT != 0 {
+                    self.spent(r);
+                }
                 return None;
             }
         };
@@ -80,7 +136,9 @@ impl Set {
         }
         if self.forgotten & Self::mark(row.kernel_data) != 0 {
             let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
-            let foreign = row.spent || bits & IN != 0 && !w.has_bytes(row.io);
+            // What another thread reported during the sleep, the kernel told as well.
+            let twice = row.spent && self.is_in_sleep(row.told);
+            let foreign = row.spent && !twice || !row.spent && bits & IN != 0 && !w.has_bytes(row.io);
             if foreign && !kicked || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
                 // It is not of this row.
                 return None;
@@ -172,7 +230,7 @@ impl Set {
             if bits == 0 && row.detached {
                 // It was only a bell, and the kernel's one report cannot be had again: the program hears of it.
                 bits = IN;
-                self.rows.get_mut(r).spent = true;
+                self.spent(r);
             } else if bits == 0 {
                 // It was only a bell, and the kernel took it for the one report.
                 let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
@@ -182,7 +240,7 @@ impl Set {
                     bits |= row.want & IN;
                 }
                 self.unpeek(r);
-                self.rows.get_mut(r).spent = true;
+                self.spent(r);
             }
         }
         Some(bits)

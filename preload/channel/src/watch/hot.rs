@@ -249,6 +249,9 @@ impl Set {
         if row.dirty {
             self.dirty -= 1;
         }
+        if row.spent {
+            self.told |= Self::mark(row.kernel_data);
+        }
         self.off_the_list(r, w);
         self.unpeek(r);
         match row.target {

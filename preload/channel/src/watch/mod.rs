@@ -171,6 +171,13 @@ pub struct Set {
     kick_is_spent: bool,
     /// Nobody has come back from a sleep since then.
     unheard: bool,
+    /// Counts registrations, and reports of those for one event; anew after 2^32.
+    moment: u32,
+    /// Values, a bit for a sixty-fourth of them, of registrations for one event that are gone since it was told, while somebody sleeps.
+    /// The kernel may have told him of the same, for another reason.
+    told: u64,
+    /// When the thread fell asleep that is told of the kernel's events now.
+    slept_from: Option<u32>,
     /// Values, a bit for a sixty-fourth of them, of descriptors that were closed unseen. A copy of such a one may keep its
     /// registration alive in the kernel.
     forgotten: u64,
@@ -209,6 +216,9 @@ impl Set {
             kicked: None,
             kick_is_spent: false,
             unheard: false,
+            moment: 0,
+            told: 0,
+            slept_from: None,
             forgotten: 0,
             hot_first: false,
             ask_again: false,
@@ -246,6 +256,22 @@ impl Set {
         self.waiters.anyone_asleep()
     }
 
+    /// A thread that falls asleep now is told of what is reported, and registered, since.
+    pub fn moment(&self) -> u32 {
+        self.moment
+    }
+
+    fn is_in_sleep(&self, moment: u32) -> bool {
+        self.slept_from.is_some_and(|from| moment.wrapping_sub(from) < u32::MAX / 2)
+    }
+
+    /// The one event of row `r` is told.
+    fn spent(&mut self, r: u32) {
+        let row = self.rows.get_mut(r);
+        (row.spent, row.told) = (true, self.moment);
+        self.moment = self.moment.wrapping_add(1);
+    }
+
     /// A thread begins to wait. While there is another one, the kernel decides which of them hears of what.
     pub fn enter(&mut self, tid: u32, w: &mut impl World) {
         self.waiters.enter(tid);
@@ -272,6 +298,9 @@ impl Set {
     /// once.
     pub fn sleeps(&mut self, tid: u32, asleep: bool) {
         self.unheard &= asleep;
+        if !self.waiters.anyone_asleep() {
+            self.told = 0;
+        }
         self.waiters.sleeps(tid, asleep);
     }
 

@@ -194,8 +194,8 @@ impl Set {
 
     /// A one-shot registration was reported by us: the kernel is to report it no more.
     fn spend(&mut self, r: u32, w: &mut impl World) {
-        let row = self.rows.get_mut(r);
-        row.spent = true;
+        self.spent(r);
+        let row = self.rows.get(r);
         if row.detached {
             // Its number, by which alone the kernel finds it, is gone: its reports are dropped.
             return;

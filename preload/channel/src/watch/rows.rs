@@ -71,12 +71,18 @@ pub struct Row {
     pub out_edge: bool,
     /// EPOLLONESHOT, and it was reported: nothing until the program sets interest anew.
     pub spent: bool,
+    /// EPOLLONESHOT, and what it reported may have been the last of another one: then the kernel tells of this one as well.
+    pub doubtful: bool,
     /// Its number was closed, while other descriptors of the file stay: the program can no longer change it.
     pub detached: bool,
     /// Sleeps since it last had something.
     pub age: u8,
     /// How often the set had been inherited when it was registered: a registration of a parent's is counted by that.
     pub forks: u8,
+    /// The moment of the set at which it was registered, and that at which it was reported as EPOLLONESHOT.
+    pub born: u32,
+    /// See `born`.
+    pub told: u32,
     used: bool,
 }
 
@@ -99,9 +105,12 @@ impl Row {
             silent: false,
             out_edge: true,
             spent: false,
+            doubtful: false,
             detached: false,
             age: 0,
             forks: 0,
+            born: 0,
+            told: 0,
             used: true,
         }
     }

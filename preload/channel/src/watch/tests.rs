@@ -10,6 +10,7 @@ mod asleep;
 mod edges;
 mod forks;
 mod kernel;
+mod late;
 mod outside;
 mod replaced;
 mod world;

@@ -36,6 +36,8 @@ pub(super) struct File {
     pub(super) killed: bool,
     /// It was killed with bytes unread, of which the kernel does not know.
     pub(super) unread: bool,
+    /// It is a connection, and no channel yet.
+    pub(super) young: bool,
     /// It will be a connection.
     pub(super) unconnected: bool,
     /// Of a set: those that were closed before it, and how often it is watched from outside.
@@ -209,8 +211,8 @@ impl World for Kernel {
         self.conn(conn).uncounted = true;
         self.make_cold_beside(conn);
     }
-    fn is_channel(&self, _: u32) -> bool {
-        true
+    fn is_channel(&self, conn: u32) -> bool {
+        !self.files[conn as usize].young
     }
     fn make_hot(&mut self, conn: u32) -> bool {
         let f = self.conn(conn);

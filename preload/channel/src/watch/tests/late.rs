@@ -1,0 +1,109 @@
+//! What the kernel told a thread in its sleep, while others were told of the same, closed it, and registered something else.
+
+use libc::epoll_event;
+
+use super::super::*;
+use super::kernel::{File, Kernel, FILES};
+
+const ONE: u32 = IN | ONESHOT;
+const VALUE: u64 = 7;
+
+/// A set with connection 0 at number 0, for one event, and a thread that sleeps in it; and since when.
+fn asleep() -> (Set, Kernel, u32) {
+    let (mut set, mut kernel) = (Set::new(), Kernel::default());
+    kernel.files = vec![File::default(); FILES];
+    kernel.numbers = [(0, 0), (1, 2)].into();
+    set.control(libc::EPOLL_CTL_ADD, 0, Target::Conn(0), Some((ONE, VALUE)), &mut kernel).unwrap();
+    set.control(libc::EPOLL_CTL_ADD, 1, Target::Conn(2), Some((ONE, 100)), &mut kernel).unwrap();
+    set.enter(1, &mut kernel);
+    set.sleeps(1, true);
+    let from = set.moment();
+    (set, kernel, from)
+}
+
+/// What is left of the kernel's events for the program; `from`: of a sleep since then.
+fn told(set: &mut Set, kernel: &mut Kernel, from: Option<u32>, events: &[(u32, u64)]) -> Vec<(u32, u64)> {
+    let mut room = [epoll_event { events: 0, u64: 0 }; 8];
+    for (to, &(events, u64)) in room.iter_mut().zip(events) {
+        *to = epoll_event { events, u64 };
+    }
+    let mut out = Out::new(&mut room);
+    set.begin();
+    match from {
+        Some(from) => set.filter_after_sleep(from, events.len(), &mut out, kernel),
+        None => set.filter(events.len(), &mut out, kernel),
+    }
+    let n = out.len();
+    room[..n].iter().map(|e| (e.events, e.u64)).collect()
+}
+
+/// Another thread is told of connection 0, and closes it.
+fn closes(set: &mut Set, kernel: &mut Kernel) {
+    kernel.conn(0).on_tcp = 1;
+    assert_eq!(told(set, kernel, None, &[(IN, VALUE)]), [(IN, VALUE)]);
+    set.closing(0, 0, None, false, kernel);
+    kernel.numbers.remove(&0);
+    kernel.regs.retain(|key, _| key.1 != 0);
+}
+
+/// Connection 1, which is no channel yet, has the number, and the value.
+fn next_one(set: &mut Set, kernel: &mut Kernel) {
+    kernel.files[1].young = true;
+    kernel.numbers.insert(0, 1);
+    set.control(libc::EPOLL_CTL_ADD, 0, Target::Conn(1), Some((ONE, VALUE)), kernel).unwrap();
+}
+
+fn bytes_come(kernel: &mut Kernel) -> Vec<(u32, u64)> {
+    kernel.conn(1).on_tcp += 1;
+    kernel.event(1);
+    kernel.poll(4)
+}
+
+#[test]
+fn a_late_word_of_a_former_connection_is_dropped() {
+    let (mut set, mut kernel, from) = asleep();
+    closes(&mut set, &mut kernel);
+    // Of the number nobody knows now.
+    assert!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]).is_empty());
+    next_one(&mut set, &mut kernel);
+    for late in [IN, IN | RDHUP, IN | RDHUP | HUP] {
+        assert!(told(&mut set, &mut kernel, Some(from), &[(late, VALUE)]).is_empty());
+    }
+    let own = bytes_come(&mut kernel);
+    assert_eq!(own, [(IN, VALUE)]);
+    assert_eq!(told(&mut set, &mut kernel, None, &own), own);
+}
+
+/// Whichever comes first, the other one would be a second report of one event, to two threads at the same time.
+#[test]
+fn one_event_of_the_next_connection_is_told_once() {
+    for late_first in [true, false] {
+        let (mut set, mut kernel, from) = asleep();
+        closes(&mut set, &mut kernel);
+        next_one(&mut set, &mut kernel);
+        let own = bytes_come(&mut kernel);
+        // The thread that has it fell asleep behind the registration.
+        let mine = Some(set.moment());
+        let (first, second) = if late_first { (Some(from), mine) } else { (mine, Some(from)) };
+        assert_eq!(told(&mut set, &mut kernel, first, &own), own);
+        assert!(told(&mut set, &mut kernel, second, &own).is_empty());
+        // And once more when it is asked for.
+        set.control(libc::EPOLL_CTL_MOD, 0, Target::Conn(1), Some((ONE, VALUE)), &mut kernel).unwrap();
+        let again = kernel.poll(4);
+        assert_eq!(told(&mut set, &mut kernel, None, &again), own);
+    }
+}
+
+/// Where something may have the value that nobody knows of, events are not dropped without a reason.
+#[test]
+fn one_event_is_told_once_where_another_with_the_value_was_forgotten() {
+    let (mut set, mut kernel, from) = asleep();
+    set.may_tell_unknown(VALUE, &mut kernel);
+    kernel.conn(0).put = 1;
+    kernel.bell(0);
+    let event = [(IN, VALUE)];
+    assert_eq!(told(&mut set, &mut kernel, None, &event), event);
+    assert!(told(&mut set, &mut kernel, Some(from), &event).is_empty());
+    let later = Some(set.moment());
+    assert_eq!(told(&mut set, &mut kernel, later, &event), event, "it is the forgotten one's");
+}
