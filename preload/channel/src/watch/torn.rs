@@ -9,7 +9,8 @@ impl Set {
     /// anew, and nothing is hot.
     pub fn mend(&mut self, w: &mut impl World) {
         self.rebuild(w);
-        self.kick_is_spent = true;
+        // Whoever left it may have been about to wake those who sleep.
+        (self.unheard, self.kick_is_spent) = (false, true);
         self.cool_all(w);
         for r in 0..self.rows.high() {
             if let Some(conn) = self.conn_of(r) {
@@ -17,8 +18,6 @@ impl Set {
                 self.hear(r, w);
             }
         }
-        // Somebody may have been about to wake them.
-        self.unheard = false;
     }
 
     /// Counts and lists what the rows say, and tells nobody.
