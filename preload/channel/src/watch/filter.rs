@@ -23,7 +23,10 @@ impl Set {
         for k in from..from + got {
             let e = out.events[k];
             let (bits, data) = (e.events, e.u64);
-            self.kick_is_spent |= self.kicked == Some(data);
+            // It may be the event of ours, which comes once.
+            let ours = self.kicked == Some(data) && bits & !IN == 0;
+            let fresh = ours && !self.kick_is_spent;
+            self.kick_is_spent |= ours;
             let mut rows = self.rows.with_data(data);
             let (first, second) = (rows.next(), rows.next());
             drop(rows);
@@ -48,7 +51,7 @@ impl Set {
                     None => Some(bits),
                 },
                 (Some(_), Some(_)) => {
-                    Some(self.judge_several(data, bits, at as u32, w)).filter(|&bits| bits != 0)
+                    Some(self.judge_several(data, bits, fresh, at as u32, w)).filter(|&bits| bits != 0)
                 }
             };
             match keep {
@@ -259,12 +262,12 @@ impl Set {
 
     /// The kernel says `bits` of one of several rows that have the same value: a bell is dropped only where that is
     /// certain, since a report too many is allowed, and one too few is not. `at` is where the report would stand.
-    fn judge_several(&mut self, data: u64, bits: u32, at: u32, w: &mut impl World) -> u32 {
+    /// `ours`: it may be the event that wakes.
+    fn judge_several(&mut self, data: u64, bits: u32, ours: bool, at: u32, w: &mut impl World) -> u32 {
         if bits & IN == 0 {
             return bits;
         }
         let (mut bell, mut ready, mut edges) = (false, false, false);
-        let kicked = self.kicked == Some(data);
         let mut whose = None;
         let mut last = None;
         loop {
@@ -280,7 +283,7 @@ impl Set {
                     }
                     let has = w.has_bytes(row.io);
                     let settled = self.settle_cold(r, conn, w);
-                    bell |= (has || kicked) && settled == Settled::Quiet;
+                    bell |= (has || ours) && settled == Settled::Quiet;
                     ready |= settled == Settled::Ready;
                     if settled == Settled::Ready && row.reported.0 != self.wait {
                         whose = whose.or(Some(r));
@@ -305,7 +308,11 @@ impl Set {
         }
         // Another one of them that is level-triggered is told by the next look at the kernel, which finds no bell then.
         match bell && !ready && !edges {
-            true => bits & !IN,
+            true => {
+                // By the look that follows, if it was none of ours.
+                self.ask_again |= ours;
+                bits & !IN
+            }
             false => bits,
         }
     }
