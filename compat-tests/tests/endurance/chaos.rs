@@ -81,7 +81,7 @@ fn races_of_other_kinds_end_well() {
         ["scarce", "memory"],
         ["spawning", "spawning"],
         ["itself", "itself"],
-        // Not always well yet: one run in some thirty tells two threads of one event, behind a number that is used again.
+        // Not always well yet: now and then a run tells two threads of one event, behind a number that is used again.
         ["short_lives", "short_lives"],
     ];
     let kinds = if product::long() { &kinds[..] } else { &kinds[..kinds.len() - 1] };
