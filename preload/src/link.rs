@@ -16,7 +16,7 @@
 //! an eventfd is taken only of a process that could stop us anyway, by a signal: by the kernel's word (SCM_CREDENTIALS) one of
 //! our own user, or the superuser, in our own pid namespace. All others send an end of a socket pair ([`crate::poke`]), to
 //! which a send never waits. It must be the sender's own, by the kernel's word again (SO_PEERCRED): a byte of ours, with our
-//! credentials, is for nobody else.
+//! credentials, is for nobody else. (Of another pid or user namespace that word is no more than that it is another one.)
 //!
 //! All of it is this process's own; a forked child has copies, descriptors included.
 
@@ -35,6 +35,8 @@ const LINKS: usize = 256;
 const SETS: usize = 32;
 /// Ends of socket pairs that a stranger may have us keep.
 const FROM_A_STRANGER: usize = 4;
+/// Places of links that are for processes of our own user, or the superuser's, alone.
+const OWN_USERS: usize = LINKS / 2;
 /// Messages taken in one look.
 const FEW: usize = 4;
 /// Turns of a loop for which a thread that is writing to an event is waited for.
@@ -107,10 +109,11 @@ impl Known {
         Known { number: (word >> 32) as u32, how }
     }
 
-    fn fd(self) -> Option<i32> {
+    fn close(self) {
         match self.how {
-            How::Refused => None,
-            How::Event(fd) | How::Pair(fd) => Some(fd),
+            How::Refused => {}
+            How::Event(fd) => own::close(fd),
+            How::Pair(fd) => rights::close_from_strangers(fd),
         }
     }
 }
@@ -143,7 +146,8 @@ static TABLE: Links = Links {
 pub fn begin(fd: i32) -> Option<(u64, i32)> {
     sweep(SWEPT[0]);
     let free = |l: &Link| l.fd.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    let i = TABLE.all.iter().position(free)?;
+    let from = if is_strangers(fd) { OWN_USERS } else { 0 };
+    let i = from + TABLE.all[from..].iter().position(free)?;
     TABLE.high.fetch_max(i + 1, Ordering::Relaxed);
     let l = &TABLE.all[i];
     let kept = raw::setsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1)
@@ -161,6 +165,12 @@ pub fn begin(fd: i32) -> Option<(u64, i32)> {
     l.serial.store(serial, Ordering::Release);
     l.fd.store(high + 1, Ordering::Release);
     Some((u64::from(serial) << 32 | (i as u64 + 1), high))
+}
+
+/// Whether the process at the other end is of another user.
+fn is_strangers(fd: i32) -> bool {
+    let ours = raw::getuid();
+    intro::peer_credentials(fd).is_none_or(|them| them.uid != 0 && ours != 0 && them.uid != ours)
 }
 
 /// The link `name`, if it still is that one.
@@ -191,9 +201,13 @@ impl Link {
             fd > 0 && self.serial.load(Ordering::SeqCst) == 0 && self.users.load(Ordering::SeqCst) == 0;
         if over && self.fd.compare_exchange(fd, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             for t in &self.theirs {
-                Known::unpack(t.swap(0, Ordering::Relaxed)).fd().into_iter().for_each(own::close);
+                Known::unpack(t.swap(0, Ordering::Relaxed)).close();
             }
-            own::close(fd - 1);
+            // A parent, or a child, may have it still.
+            match own::is(fd - 1) && is_gone(fd - 1) {
+                true => rights::close_from_strangers(fd - 1),
+                false => own::close(fd - 1),
+            }
             self.fd.store(0, Ordering::Release);
         }
     }
@@ -226,17 +240,19 @@ impl Link {
             // Numbers count up, so the lowest is the oldest.
             None => match places.iter().min_by_key(|t| t.load(Ordering::Relaxed) >> 32) {
                 Some(at) => at,
-                None => return known.fd().into_iter().for_each(own::close),
+                None => return known.close(),
             },
         };
-        let before = Known::unpack(at.swap(known.pack(), Ordering::SeqCst)).fd();
+        let before = Known::unpack(at.swap(known.pack(), Ordering::SeqCst));
         // Another thread may be about to write to it, which takes a moment; or it was ended just there, and the
         // descriptor stays open.
         let alone = || self.users.load(Ordering::SeqCst) == 1;
-        let Some(before) = before else { return };
+        if before.how == How::Refused {
+            return;
+        }
         for _ in 0..PATIENCE {
             if alone() {
-                return own::close(before);
+                return before.close();
             }
             core::hint::spin_loop();
         }

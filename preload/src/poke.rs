@@ -13,8 +13,8 @@ use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use dp_edge::sys::raw;
 
-use crate::own;
 use crate::rights::{self, Passed};
+use crate::{own, state};
 
 /// Wake-ups after which an epoll set, which hears of each byte by itself, takes those that there are. A pair holds some two
 /// hundred.
@@ -50,6 +50,10 @@ impl Poke {
         if far >= 0 {
             return Some(far).filter(|&fd| own::is(fd));
         }
+        // A child of vfork has its parent's memory, and descriptors of its own.
+        if state::is_borrowed_memory() {
+            return None;
+        }
         let [near, far] = raw::socket_pair().ok()?.map(own::keep);
         if let (Some(near), Some(far)) = (near, far) {
             if watch(near) {
@@ -73,7 +77,8 @@ impl Poke {
         }
     }
 
-    /// Takes the bytes that there are. More than honest senders leave: nobody is woken by this one any more.
+    /// Takes the bytes that there are. Where there are more than honest senders leave, or none will ever come, nobody is woken by
+    /// this one any more: a poll would end at once, each time.
     pub fn take(&self, near: i32) {
         for _ in 0..TIMES {
             let mut bytes = [0u8; TAKEN];
@@ -83,15 +88,23 @@ impl Poke {
                 }
             };
             // SAFETY: bytes.
-            if unsafe { rights::receive(near, &mut bytes, refuse) } != Ok(TAKEN) {
-                return;
+            match unsafe { rights::receive(near, &mut bytes, refuse) } {
+                Ok(TAKEN) => {}
+                Ok(1..) | Err(libc::EAGAIN) => return,
+                Ok(0) | Err(_) => break,
             }
         }
         let _ = raw::shutdown(near, libc::SHUT_RDWR);
-        own::close(self.near.swap(0, Ordering::Relaxed) - 1);
+        rights::close_from_strangers(self.near.swap(0, Ordering::Relaxed) - 1);
     }
 
-    /// Closes both. In a child, what its parent had.
+    /// Nobody sleeps by it any more, in this process or in those that were forked from it.
+    pub fn end(&self) {
+        rights::close_from_strangers(self.near.swap(0, Ordering::Relaxed) - 1);
+        self.close();
+    }
+
+    /// Closes what a parent had.
     pub fn close(&self) {
         own::close(self.near.swap(0, Ordering::Relaxed) - 1);
         own::close(self.far.swap(0, Ordering::Relaxed) - 1);

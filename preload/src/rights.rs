@@ -4,6 +4,8 @@ use core::mem::{size_of, zeroed};
 
 use dp_edge::sys::raw;
 
+use crate::own;
+
 #[repr(C, align(8))]
 struct Control([u8; 128]);
 
@@ -76,4 +78,32 @@ pub fn refuse(fd: i32) {
     let linger = libc::linger { l_onoff: 0, l_linger: 0 };
     let _ = raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger, size_of::<libc::linger>());
     raw::close(fd);
+}
+
+/// Messages that an AF_UNIX socket holds at most.
+const MOST: usize = 300;
+
+/// Closes a descriptor of ours, if the number still stands for it: a socket to which strangers can send, and on which nobody
+/// receives any more, in no other process either. What they have put there would be closed with it, and that may wait as well
+/// ([`refuse`]).
+pub fn close_from_strangers(fd: i32) {
+    if !own::is(fd) {
+        return;
+    }
+    // Nothing more comes in.
+    let _ = raw::shutdown(fd, libc::SHUT_RD);
+    for _ in 0..MOST {
+        let mut bytes = [0u8; 64];
+        let refuse = |passed| {
+            if let Passed::Descriptor(fd) = passed {
+                refuse(fd);
+            }
+        };
+        // SAFETY: bytes.
+        if unsafe { receive(fd, &mut bytes, refuse) }.is_ok_and(|n| n > 0) {
+            continue;
+        }
+        break;
+    }
+    own::forget(fd);
 }

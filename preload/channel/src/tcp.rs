@@ -83,29 +83,34 @@ fn received(state: u8) -> Option<u64> {
 /// Snapshots are taken again when the number moved between two reads; this often.
 const TRIES: usize = 16;
 
-/// The count at `at` of struct tcp_info, without FINs, what is queued in that direction, and the rest, at one moment.
-fn counts(fd: i32, at: usize, queue: libc::c_ulong, fins: fn(u8) -> Option<u64>) -> Option<(u64, u64, Info)> {
+/// The count at `at` of struct tcp_info, what is queued in that direction, FINs in either, and the rest, at one moment.
+fn counts(
+    fd: i32,
+    at: usize,
+    queue: libc::c_ulong,
+    fins: fn(u8) -> Option<u64>,
+) -> Option<(u64, u64, u64, Info)> {
     for _ in 0..TRIES {
         let before = Info::of(fd).ok()?;
         let queued = raw::ioctl_int(fd, queue).ok()?;
         let after = Info::of(fd).ok()?;
         let n = before.fins(fins)?;
         if before.u64_at(at) == after.u64_at(at) && before.state() == after.state() {
-            return Some((before.u64_at(at).checked_sub(n)?, queued.max(0) as u64, after));
+            return Some((before.u64_at(at), queued.max(0) as u64, n, after));
         }
     }
     None
 }
 
 fn put(fd: i32, client: bool, fins: fn(u8) -> Option<u64>) -> Option<Written> {
-    let (acked, queued, info) = counts(fd, BYTES_ACKED, libc::TIOCOUTQ, fins)?;
-    let bytes = (acked + queued).checked_sub(u64::from(client))?;
+    let (acked, queued, fins, info) = counts(fd, BYTES_ACKED, libc::TIOCOUTQ, fins)?;
+    let bytes = (acked + queued).checked_sub(fins + u64::from(client))?;
     Some(Written { bytes, is_all_on_its_way: info.u32_at(NOTSENT) == 0 })
 }
 
 fn taken(fd: i32, fins: fn(u8) -> Option<u64>) -> Option<u64> {
-    let (received, queued, _) = counts(fd, BYTES_RECEIVED, libc::FIONREAD, fins)?;
-    received.checked_sub(queued)
+    let (received, queued, fins, _) = counts(fd, BYTES_RECEIVED, libc::FIONREAD, fins)?;
+    received.checked_sub(fins + queued)
 }
 
 /// What a socket has put on TCP.

@@ -111,6 +111,7 @@ impl Event {
             for fd in [Some(fd), self.poke.near()].into_iter().flatten() {
                 let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
             }
+            self.poke.end();
         }
         self.forget();
     }

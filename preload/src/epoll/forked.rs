@@ -5,7 +5,7 @@
 //! which wait for locks of theirs, are called before that and behind it ([`crate::life`]). What cannot be had in time, the
 //! child mends from its rows.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use dp_edge::sys::raw;
 
@@ -31,7 +31,9 @@ const TRY: u32 = 50_000;
 /// child would have it half changed.
 pub fn hold_still(others: Others) {
     begun().for_each(|(_, p)| p.relatives.may_be());
-    if others == Others::GoOn || inside::alone() {
+    let alone = inside::alone();
+    ALONE.store(alone, Ordering::Relaxed);
+    if others == Others::GoOn || alone {
         begun().for_each(|(i, _)| with_index(i, |set, w| set.sync(w)));
         return;
     }
@@ -74,6 +76,8 @@ pub fn go_on() {
 
 /// Forks between the first process and this one: a set that was there before the last of them is the parent's as well.
 static FORKS: AtomicU32 = AtomicU32::new(0);
+/// Whether the last fork was that of a process with one thread.
+static ALONE: AtomicBool = AtomicBool::new(false);
 /// A thread of this child makes a set its own.
 static BEGINS: AtomicU32 = AtomicU32::new(0);
 
@@ -113,14 +117,14 @@ impl Place {
             raw::yield_now();
         }
         if !self.is_begun() {
-            // One that was held for the fork is whole.
-            let whole = self.lock.is_for_a_fork();
-            let torn = self.lock.reset() && !whole;
+            // What the lock says was so when its page was copied, and the rows may have been copied later; or it was another
+            // thread's fork that held it.
+            let whole = !self.lock.reset() && ALONE.load(Ordering::Relaxed);
             let mut w = Ground::new(self, index);
             w.leave_groups(true);
             // SAFETY: no thread of this process has had the lock, and the others wait for this one.
             let set = unsafe { &mut *self.set.get() };
-            if torn {
+            if !whole {
                 set.rebuild(&mut w);
             }
             set.inherit(&mut w);

@@ -329,6 +329,9 @@ impl<'a> Wait<'a> {
             let (got, room) = (got.unwrap_or(0) as usize, rest.len());
             // SAFETY: the kernel filled as many entries.
             let told = unsafe { super::without(rest.as_mut_ptr(), got) };
+            if told < got {
+                self.place.event.heard();
+            }
             set.filter(told, out, w);
             // Bells alone took all the room: what stands behind them is ready, too.
             if out.is_full() || !set.asks_again() && (got < room || !out.is_empty()) {

@@ -66,9 +66,10 @@ fn a_stranger_who_floods_is_not_heard_any_more_and_nobody_waits() {
 
     let poke = Poke::new();
     let far = poke.far(|_| true).expect("a pair");
-    let _ = raw::shutdown(far, libc::SHUT_RDWR);
-    assert!(!wake(far));
+    let _ = raw::shutdown(far, libc::SHUT_WR);
+    assert!(!wake(far) && readable(poke.near().unwrap()));
     poke.take(poke.near().unwrap());
+    assert!(poke.near().is_none(), "each poll would end at once");
     poke.close();
 }
 

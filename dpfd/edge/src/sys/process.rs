@@ -224,7 +224,7 @@ pub fn may_signal_us(pid: u32, uid: u32) -> bool {
 /// Whether process `pid` of user `uid` is one that would say so of us.
 pub fn may_be_signalled(pid: u32, uid: u32) -> bool {
     let me = raw::getuid();
-    (uid == me || me == 0) && status_here(pid).is_some()
+    (uid == me || me == 0) && status_here(pid).is_some() && raw::probe_process(pid).is_ok()
 }
 
 /// capabilities(7).

@@ -34,7 +34,7 @@ impl Set {
             let at = told.map_or(out.n, |at| earlier + at);
             let keep = match (first, second) {
                 // Its registration is gone since. Where another one that has no row has its value, the event may be of that.
-                (None, _) if self.slept_from.is_some() && self.told & Self::mark(data) != 0 => None,
+                (None, _) if self.slept_from.is_some() && self.is_gone(data) => None,
                 (None, _) if self.kicked == Some(data) && bits & !IN == 0 && !self.plain.has(data) => None,
                 (None, _) => Some(bits),
                 (Some(r), None) => match self.judge(r, bits, w) {
@@ -68,6 +68,12 @@ impl Set {
         }
     }
 
+    /// Whether what the kernel told a thread in its sleep, of a value that no row has, is of a registration that was told and is
+    /// gone, and of no other: none without a row has that value, as far as is known.
+    fn is_gone(&self, data: u64) -> bool {
+        (self.told & !self.forgotten) & Self::mark(data) != 0 && !self.plain.has(data)
+    }
+
     /// What the kernel said may be of another one than row `r` ([`Set::may_be_of_another`]): what of it is so of that one now.
     fn as_of_now(&mut self, r: u32, bits: u32, w: &mut impl World) -> u32 {
         let row = *self.rows.get(r);
@@ -93,12 +99,13 @@ impl Set {
     /// For one event that would be twice.
     ///
     /// - What was said in a sleep may be of a connection that is closed since, of which another thread was told by its ring, and
-    ///   whose number this one has: it was registered during the sleep.
+    ///   whose number this one has: it was registered during the sleep. Or another thread was told of this one meanwhile, and has
+    ///   asked for the next event already.
     /// - It may be the kick of somebody who wanted all to be looked at. What no channel is, no look finds.
     fn may_be_of_another(&self, r: u32, bits: u32, w: &impl World) -> bool {
         let row = self.rows.get(r);
         let Target::Conn(conn) = row.target else { return false };
-        let of_former = row.want & ONESHOT != 0 && self.is_in_sleep(row.born);
+        let of_former = row.want & ONESHOT != 0 && (self.is_in_sleep(row.born) || self.is_in_sleep(row.told));
         of_former || self.kicked == Some(row.kernel_data) && bits & !IN == 0 && !w.is_channel(conn)
     }
 

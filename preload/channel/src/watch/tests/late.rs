@@ -107,3 +107,33 @@ fn one_event_is_told_once_where_another_with_the_value_was_forgotten() {
     let later = Some(set.moment());
     assert_eq!(told(&mut set, &mut kernel, later, &event), event, "it is the forgotten one's");
 }
+
+/// Another thread was told during the sleep, took what there was, and has asked for the next event.
+#[test]
+fn a_late_word_of_an_event_that_was_told_is_no_second_one() {
+    for more in [false, true] {
+        let (mut set, mut kernel, from) = asleep();
+        kernel.conn(0).on_tcp = 1;
+        let event = [(IN, VALUE)];
+        assert_eq!(told(&mut set, &mut kernel, None, &event), event);
+        kernel.conn(0).on_tcp = 0;
+        set.control(libc::EPOLL_CTL_MOD, 0, Target::Conn(0), Some((ONE, VALUE)), &mut kernel).unwrap();
+        kernel.conn(0).on_tcp = u64::from(more);
+        let late = told(&mut set, &mut kernel, Some(from), &event);
+        assert_eq!(late.len(), usize::from(more), "{late:?}");
+        kernel.conn(0).on_tcp = 1;
+        let again = told(&mut set, &mut kernel, None, &event);
+        assert_eq!(again.len(), usize::from(!more), "{again:?}");
+    }
+}
+
+/// A descriptor that is none of ours has the number next, in a set that has nothing else.
+#[test]
+fn what_has_no_row_is_told_whoever_had_its_value() {
+    let (mut set, mut kernel, from) = asleep();
+    closes(&mut set, &mut kernel);
+    set.closing(1, 2, None, false, &mut kernel);
+    kernel.numbers.insert(0, FILES - 1);
+    set.control(libc::EPOLL_CTL_ADD, 0, Target::Other, Some((ONE, VALUE)), &mut kernel).unwrap();
+    assert_eq!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]), [(IN, VALUE)]);
+}
