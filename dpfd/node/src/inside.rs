@@ -255,7 +255,6 @@ impl Running {
 
 impl Inside for Inner {
     fn sent(&self, to: Addr) {
-        self.turns.count_visit();
         if self.visit(|| self.get(), |running, now| running.gate.take_aside(now, to)).is_some() {
             return;
         }
