@@ -239,6 +239,8 @@ impl Running {
     fn turn(&mut self) {
         let mut now = process::now();
         self.gate.node.local().pass(now);
+        // Before the turn, which sends what that takes.
+        let resume = self.gate.resume(now);
         let mut more = true;
         for _ in 0..ROUNDS {
             more = self.gate.node.turn(now);
@@ -247,7 +249,6 @@ impl Running {
             }
             now = process::now();
         }
-        let resume = self.gate.resume(now);
         let next = [self.gate.next_timeout(), resume, more.then_some(now)];
         self.next = next.into_iter().flatten().min().unwrap_or(u64::MAX);
     }
