@@ -283,6 +283,7 @@ fn a_gateway_that_is_a_process_follows_one_that_was_inside() {
     let program = one.run(|| {
         drop(one.inside());
         (&tell).write_all(b"x").expect("the test");
+        until("the other gateway", || one.status().is_some());
         in_time(|| exchange(there(2), 100))
     });
     told.read_exact(&mut [0]).expect("the program");
