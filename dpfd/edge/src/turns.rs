@@ -26,7 +26,7 @@ pub struct Turns {
     left: AtomicU32,
     due: AtomicU64,
     planned: AtomicU64,
-    /// Steps that callers made, callers that wait and make them, and whether there is one whom routes wake: hints, from which no
+    /// Times that callers took what there is, callers that wait and do so, and whether there is one whom routes wake: hints, from which no
     /// message depends.
     visits: AtomicU32,
     waiting: AtomicU32,
@@ -98,14 +98,14 @@ impl Turns {
         }
     }
 
-    /// A caller made a step.
+    /// A caller took what there is.
     #[inline]
     pub fn count_visit(&self) {
         // One that is lost is a hint less.
         self.visits.store(self.visits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Steps so far.
+    /// How often one did so far.
     pub fn visits(&self) -> u32 {
         self.visits.load(Ordering::Relaxed)
     }
@@ -126,6 +126,11 @@ impl Turns {
         if led {
             self.leader.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// The one whom routes wake did not come: it may never come, as a call that was cancelled does not. The next takes its place.
+    pub fn forget_leader(&self) {
+        self.leader.store(0, Ordering::Relaxed);
     }
 
     /// Whether there is one whom routes wake.

@@ -150,6 +150,12 @@ impl Gate {
         }
     }
 
+    /// The same of all proxies, whoever sent there, and whether anybody said so or not.
+    pub fn take_all(&mut self, now: u64) -> usize {
+        let all = self.node.local().addresses();
+        all.into_iter().map(|addr| self.take_aside(now, addr)).sum()
+    }
+
     /// Takes from proxies again that had no room. When to do so the next time, where some still have none.
     pub fn resume(&mut self, now: u64) -> Option<u64> {
         if !self.node.local().has_paused() {

@@ -33,6 +33,7 @@ use std::time::Duration;
 use dp_edge::sys::process;
 use dp_edge::turns::{Turns, LATE};
 use dp_route::Route;
+use dpfd::driver::user::gateway;
 use dpfd::driver::user::inside::Inside;
 use dpfd::Addr;
 use nix::fcntl::OFlag;
@@ -48,10 +49,11 @@ mod helper;
 const WAKE: u64 = 1;
 /// Turns of the node in one step, at most: what is left is due at once.
 const ROUNDS: usize = 64;
-/// How long a program waits at the end of its gateway for acknowledgements, nanoseconds.
-const ENDING: u64 = 2_000_000_000;
+/// How long a program waits at the end of its gateway for acknowledgements.
+const ENDING: Duration = Duration::from_secs(2);
 
-/// The gateway inside this process, until dropped; then what was sent is waited for, up to two seconds.
+/// The gateway inside this process, until dropped: dropping it waits until what was sent to other nodes before is acknowledged, up
+/// to two seconds, and not for nodes that are down.
 #[derive(Debug)]
 pub struct InProcess {
     inner: Arc<Inner>,
@@ -151,9 +153,8 @@ impl Drop for InProcess {
             core::mem::forget(self.helper.take());
             return;
         }
-        let end = process::now() + ENDING;
-        while self.inner.has_unacknowledged() && process::now() < end {
-            std::thread::sleep(Duration::from_millis(1));
+        if self.helper.is_some() {
+            gateway::flush(ENDING);
         }
         self.inner.ends.store(true, Ordering::Release);
         self.inner.wake();
@@ -239,6 +240,8 @@ impl Running {
     fn turn(&mut self) {
         let mut now = process::now();
         self.gate.node.local().pass(now);
+        // Before the turn, which sends what that takes.
+        let resume = self.gate.resume(now);
         let mut more = true;
         for _ in 0..ROUNDS {
             more = self.gate.node.turn(now);
@@ -247,7 +250,6 @@ impl Running {
             }
             now = process::now();
         }
-        let resume = self.gate.resume(now);
         let next = [self.gate.next_timeout(), resume, more.then_some(now)];
         self.next = next.into_iter().flatten().min().unwrap_or(u64::MAX);
     }
@@ -255,7 +257,6 @@ impl Running {
 
 impl Inside for Inner {
     fn sent(&self, to: Addr) {
-        self.turns.count_visit();
         if self.visit(|| self.get(), |running, now| running.gate.take_aside(now, to)).is_some() {
             return;
         }
@@ -286,16 +287,31 @@ impl Inside for Inner {
     }
 
     fn until_due(&self) -> Option<Duration> {
+        if self.ends.load(Ordering::Acquire) {
+            // Nobody does any more what was due last, and a wait for it would be over at once, again and again.
+            return None;
+        }
         let left = self.turns.due().saturating_sub(process::now());
         // The rest is the helper's.
         (left < LATE).then(|| Duration::from_nanos(left))
     }
 
     fn has_unacknowledged(&self) -> bool {
-        match self.get() {
-            Some(mut guard) => guard.as_mut().is_some_and(|running| running.gate.node.waits_for_others()),
-            // Another thread has it, or it is over.
-            None => !self.ends.load(Ordering::Acquire),
+        let mut waits = false;
+        let visited = self.visit(
+            || self.get(),
+            |running, now| {
+                // The service may have put something into a proxy's edge that nobody has taken from there.
+                let n = running.gate.take_all(now);
+                waits = running.gate.node.waits_for_others();
+                n
+            },
+        );
+        // Else another thread has it, or it is over.
+        if visited.is_some() {
+            waits
+        } else {
+            !self.ends.load(Ordering::Acquire)
         }
     }
 }

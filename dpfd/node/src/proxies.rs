@@ -132,6 +132,11 @@ impl Proxies {
         self.all.len()
     }
 
+    /// Which there are.
+    pub(crate) fn addresses(&self) -> Vec<Addr> {
+        self.all.keys().copied().collect()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()

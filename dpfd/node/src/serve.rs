@@ -123,8 +123,9 @@ impl Server {
                 }
             }
             let now = process::now();
-            more = self.gate.node.turn(now);
+            // Before the turn, which sends what that takes.
             self.resume = if self.end.is_none() { self.gate.resume(now) } else { None };
+            more = self.gate.node.turn(now);
             if done > 0 {
                 self.look.came(now);
             } else if looks && !more && self.round % YIELDS == 0 {

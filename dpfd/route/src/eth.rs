@@ -41,8 +41,12 @@ use crate::{not_ours, Counters, Frames, Mac, PeerAddr, Reason, Received, Route, 
 const BUFFER: usize = 4 << 20;
 /// While frames come by AF_XDP, the packet socket is asked each so many times: little or nothing comes by it.
 const BESIDE: u32 = 16;
-/// How long what receives by AF_XDP waits, when it is opened, until a former one is cleared away.
+/// How long what receives by AF_XDP waits, when it is opened, until a former one is cleared away; and where there is no other way.
+/// The kernel does that some time after its process has ended, behind all else that waits for the lock of its network.
 const CLEARED: Duration = Duration::from_millis(320);
+const CLEARED_FOR_CERTAIN: Duration = Duration::from_secs(2);
+/// How often that is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(10);
 /// How often that is tried at `refresh` otherwise.
 const TRIES: u32 = 8;
 
@@ -146,12 +150,16 @@ impl Eth {
             sockets,
             beside: 0,
         };
-        let end = Instant::now() + CLEARED;
+        let end = Instant::now() + if xdp == Xdp::Always { CLEARED_FOR_CERTAIN } else { CLEARED };
         loop {
             match eth.begin_redirect() {
-                Err(why) if why.may_pass() && Instant::now() < end => std::thread::sleep(CLEARED / 32),
+                Err(why) if why.may_pass() && Instant::now() < end => std::thread::sleep(LOOK),
                 Err(why) if xdp == Xdp::Always => return Err(OpenError::Xdp(interface.into(), why)),
-                _ => return Ok(eth),
+                begun => {
+                    // Until then frames come by the packet socket.
+                    eth.tries = if begun.is_err_and(|why| why.may_pass()) { TRIES } else { 0 };
+                    return Ok(eth);
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ const MOST: usize = 64;
 pub struct Told {
     events: [libc::epoll_event; MOST],
     count: usize,
-    /// There is no such call.
+    /// There is no such call, or a filter of system calls that does not know it (seccomp(2)) forbids it.
     is_coarse: bool,
 }
 
@@ -36,7 +36,7 @@ impl Told {
         let n = match self.is_coarse {
             true => self.wait_coarsely(epoll, time),
             false => self.wait_finely(epoll, time).or_else(|errno| {
-                self.is_coarse = errno == libc::ENOSYS;
+                self.is_coarse = matches!(errno, libc::ENOSYS | libc::EPERM);
                 if self.is_coarse {
                     self.wait_coarsely(epoll, time)
                 } else {

@@ -45,3 +45,13 @@ fn one_of_those_who_wait_is_woken_by_routes() {
     assert!(!turns.begin_wait(true), "the other one is to be the next");
     assert!(turns.begin_wait(false));
 }
+
+#[test]
+fn one_who_never_comes_back_is_followed_by_the_next_who_waits() {
+    let turns = Turns::new();
+    assert!(turns.begin_wait(false), "nobody else waits");
+    assert!(!turns.begin_wait(false));
+    turns.forget_leader();
+    assert!(!turns.has_leader());
+    assert!(turns.begin_wait(false));
+}

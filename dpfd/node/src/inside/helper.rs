@@ -26,6 +26,7 @@ pub(super) fn run(inner: &Inner) {
     let _ = set_timerslack(1);
     let mut events = [EpollEvent::empty(); EVENTS];
     let mut gave = inner.turns.visits();
+    let mut was_aside = false;
     while !inner.ends.load(Ordering::Acquire) {
         // Calls that wait, and have stepped since the last look, see to the routes.
         let aside = inner.gives_way(gave);
@@ -33,6 +34,7 @@ pub(super) fn run(inner: &Inner) {
         inner.sleep(aside);
         let n = inner.control.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         let leaves = aside || inner.gives_way(gave);
+        let gave_way = core::mem::replace(&mut was_aside, aside);
         if n == 0 && leaves && process::now() < inner.turns.due() {
             continue;
         }
@@ -41,7 +43,12 @@ pub(super) fn run(inner: &Inner) {
             |running, now| {
                 let served: usize =
                     events[..n].iter().map(|event| inner.serve(running, now, event.data())).sum();
-                served + if leaves { 0 } else { running.receive(now) }
+                let received = if leaves { 0 } else { running.receive(now) };
+                if gave_way && received > 0 {
+                    // Whoever is to be woken by routes had time to take that.
+                    inner.turns.forget_leader();
+                }
+                served + received
             },
         );
         if visited.is_none() {

@@ -10,8 +10,11 @@ use std::time::Duration;
 
 use dpfd::Endpoint;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::time::{clock_gettime, ClockId};
 
-use crate::kit::{echo, exchange, exchange_by, number_of, numbered, open, until, Child, Node, SEALED};
+use crate::kit::{
+    echo, exchange, exchange_by, in_time, number_of, numbered, open, until, Child, Node, SEALED,
+};
 use crate::{port, there, two_nodes, ECHO};
 
 /// A program that answers.
@@ -225,6 +228,68 @@ fn a_program_that_ends_hands_on_what_it_has() {
     })
     .ok();
     receiver.ok();
+}
+
+/// The first message goes by the service, which has to ask for a proxy before the gateway gets it.
+#[test]
+fn a_program_that_ends_at_once_hands_on_the_only_message_it_sent() {
+    let [one, two] = two_nodes();
+    let receiver = two.run(|| {
+        let _gateway = two.inside();
+        in_time(|| open(ECHO).recv().expect("a message").to_vec() == numbered(0, 100))
+    });
+    until("a gateway", || two.status().is_some());
+    one.run(|| {
+        let gateway = one.inside();
+        let e = open(0);
+        e.send_to(&numbered(0, 100), there(2)).expect("room");
+        drop(gateway);
+        true
+    })
+    .ok();
+    receiver.ok();
+}
+
+#[test]
+fn a_receive_sleeps_where_the_gateway_has_ended() {
+    let [one, two] = two_nodes();
+    let server = answers(&two);
+    one.run(|| {
+        let gateway = one.inside();
+        exchange(there(2), 16);
+        drop(gateway);
+        // What was due last is over.
+        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::spawn(|| {
+            let e = open(0);
+            drop(e.recv());
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        let used = || clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).expect("a clock");
+        let before = used();
+        std::thread::sleep(Duration::from_millis(500));
+        used() - before < Duration::from_millis(50)
+    })
+    .ok();
+    server.kill();
+}
+
+/// The other one is told by bells only, which a gateway inside does not need.
+#[test]
+fn a_gateway_that_is_a_process_follows_one_that_was_inside() {
+    let [one, two] = two_nodes();
+    let server = answers(&two);
+    let (mut told, tell) = UnixStream::pair().expect("a pair");
+    let program = one.run(|| {
+        drop(one.inside());
+        (&tell).write_all(b"x").expect("the test");
+        until("the other gateway", || one.status().is_some());
+        in_time(|| exchange(there(2), 100))
+    });
+    told.read_exact(&mut [0]).expect("the program");
+    let gateway = one.gateway_that_spins(Duration::ZERO);
+    program.ok();
+    [server, gateway].into_iter().for_each(Child::kill);
 }
 
 /// The descriptor tells, though nobody is in a call of the library's.

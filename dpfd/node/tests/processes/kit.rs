@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use dp_graph::Graph;
@@ -36,7 +36,8 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
 /// Says what could not be tried here.
 pub fn skip(what: &str) {
     println!("SKIP: {what}");
-    if let Some(path) = std::env::var_os("DP_SKIPS") {
+    let path = of_environment(|| std::env::var_os("DP_SKIPS"));
+    if let Some(path) = path {
         let file = File::options().append(true).create(true).open(path);
         file.and_then(|mut file| writeln!(file, "SKIP: {what}")).expect("the list of skips");
     }
@@ -51,13 +52,24 @@ pub fn namespaces_are_possible(test: &str) -> bool {
     possible
 }
 
-/// While a program is started the standard library holds the lock of the environment. A child that is forked then by another
-/// test's thread would wait for it for ever.
+/// While a program is started, or a variable is read, the standard library holds the lock of the environment. A child that is forked
+/// then by another test's thread would wait for it for ever.
 static FORKS: Mutex<()> = Mutex::new(());
+
+/// While nobody else forks.
+fn alone() -> MutexGuard<'static, ()> {
+    FORKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What `read` has of the environment, while nobody forks.
+fn of_environment<T>(read: impl FnOnce() -> T) -> T {
+    let _alone = alone();
+    read()
+}
 
 /// Starts a program, while nobody forks.
 pub fn spawn(program: &mut Command) -> std::io::Result<std::process::Child> {
-    let _alone = FORKS.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     program.spawn()
 }
 
@@ -129,22 +141,30 @@ impl Node {
     pub fn new(nid: Nid, graph: &str, network: Option<&Network>) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("dp-node-{}-{n}-{nid}", std::process::id()));
+        let folder =
+            of_environment(std::env::temp_dir).join(format!("dp-node-{}-{n}-{nid}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         Node { nid, network: network.cloned(), folder, graph: Arc::new(graph.to_string()) }
     }
 
     /// Runs `f` in a process of this node, which must say true.
     pub fn run(&self, f: impl FnOnce() -> bool) -> Child {
-        let alone = FORKS.lock().unwrap_or_else(PoisonError::into_inner);
+        self.run_under(alone(), f).1
+    }
+
+    /// The same by one who is alone already, and stays it.
+    fn run_under(
+        &self,
+        alone: MutexGuard<'static, ()>,
+        f: impl FnOnce() -> bool,
+    ) -> (MutexGuard<'static, ()>, Child) {
         // SAFETY: the child runs `f` and leaves; what other threads held at the fork it does not touch but through the
         // library, which says what a child may call.
         match unsafe { nix::unistd::fork() }.expect("a fork") {
-            nix::unistd::ForkResult::Parent { child } => {
-                drop(alone);
-                Child(child)
-            }
+            nix::unistd::ForkResult::Parent { child } => (alone, Child(child)),
             nix::unistd::ForkResult::Child => {
+                // It may start programs itself.
+                drop(alone);
                 // One that runs for ever does not outlive a test that failed.
                 // SAFETY: takes numbers only.
                 unsafe { nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGKILL) };
@@ -212,8 +232,10 @@ impl Node {
 
     /// What a gateway of it says that cannot run: what does not work, and in the end why it does not.
     pub fn try_gateway(&self) -> Vec<String> {
+        // A child of another test's that had their end, too, would have to end as well before all was read.
+        let alone = alone();
         let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
-        let child = self.run(|| {
+        let (alone, child) = self.run_under(alone, || {
             let mut said = Vec::new();
             let opened =
                 Server::open(self.options(Duration::ZERO, Limits::default()), |what| said.push(what));
@@ -223,6 +245,7 @@ impl Node {
             said.iter().all(|text| writeln!(theirs, "{text}").is_ok()) && failed
         });
         drop(theirs);
+        drop(alone);
         let mut text = String::new();
         ours.read_to_string(&mut text).expect("what it said");
         child.ok();
@@ -327,6 +350,13 @@ pub fn stay_on(cpu: Option<usize>) {
 
 pub fn open(dpid: Dpid) -> Endpoint {
     Endpoint::open_on(Driver::User, dpid).expect("a free number")
+}
+
+/// Whether `f` says true before long. What hangs does so in a thread, which ends with its process.
+pub fn in_time(f: impl FnOnce() -> bool + Send + 'static) -> bool {
+    let (tell, told) = channel();
+    std::thread::spawn(move || tell.send(f()));
+    told.recv_timeout(SOON) == Ok(true)
 }
 
 /// A message that tells its number and has a checksum, of any length from 16 on, or an empty one.

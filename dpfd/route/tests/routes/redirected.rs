@@ -151,6 +151,22 @@ fn anothers_program_stays() {
     assert!(has_program(&right, "right"));
 }
 
+/// As that of a gateway that was killed, which the kernel has not cleared away yet.
+#[test]
+fn a_program_that_goes_late_is_followed() {
+    if !is_possible("a program that goes late") {
+        return;
+    }
+    let (_left, right) = pair();
+    right.ip("addr flush dev right scope global");
+    let former = open(&right, "right", Xdp::Auto);
+    let route = open(&right, "right", Xdp::Auto);
+    assert!(means(&route).starts_with("packet: another XDP program"), "{}", means(&route));
+    drop(former);
+    let route = refresh_until(&right, route, "xdp: ");
+    drop(route);
+}
+
 /// Those beyond the fourth have no socket; what comes by them goes to the packet socket.
 #[test]
 fn all_queues_bring_their_frames() {

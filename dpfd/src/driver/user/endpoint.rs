@@ -313,10 +313,11 @@ impl UserEndpoint {
         done && self.retire()
     }
 
-    /// Messages of this endpoint that are not with their receivers yet.
-    pub fn unsent(&self) -> bool {
+    /// Whether messages of this endpoint to `which` addresses are not with their receivers yet, or the service has not read to whom
+    /// they go.
+    pub fn unsent(&self, which: impl Fn(Addr) -> bool) -> bool {
         let tx = self.guest_tx();
         let queued = dp_edge::sys::raw::queued(self.back.as_raw_fd()).unwrap_or(0) > 0;
-        queued || tx.links.iter().any(|l| l.queued > 0 && l.path == Path::Queued)
+        queued || tx.links.iter().any(|l| l.queued > 0 && l.path == Path::Queued && which(l.to))
     }
 }

@@ -21,6 +21,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
@@ -121,6 +122,12 @@ impl Gateway {
     pub fn refuse(&self, nid: Nid) {
         self.process.shared.command(Command::Refuse(nid));
     }
+}
+
+/// Waits until what endpoints of this process have sent to other nodes is with its gateway, and where that is inside this process
+/// acknowledged, or `limit` is over. Whether it is. What waits for an endpoint of this node is not waited for.
+pub fn flush(limit: Duration) -> bool {
+    Process::started().is_none_or(|process| process.flush(limit, |to| to.nid != 0))
 }
 
 impl AsFd for Gateway {

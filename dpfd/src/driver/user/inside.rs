@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use crate::addr::Addr;
 
-/// As above. No call of it sleeps, nor takes a lock that an endpoint of the program's own could hold.
+/// As above. No call of it waits for another thread or node, nor takes a lock that an endpoint of the program's own could hold. What a
+/// step does may take some time now and then: once a second the node's interfaces are looked at, and what receives there is begun
+/// anew where they have changed, which takes calls of the kernel and megabytes of memory.
 pub trait Inside: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
     /// The caller has put a message into the edge to the proxy of that endpoint, without ringing for it: it is taken from there
     /// and sent, if another thread does not do so.

@@ -167,11 +167,12 @@ impl Process {
         held(&self.endpoints).remove(&serial);
     }
 
-    /// Waits until everything sent is with its receiver, or `limit` is over. Whether it is.
-    pub fn flush(&self, limit: Duration) -> bool {
+    /// Waits until everything sent to `which` addresses is with its receiver, or `limit` is over. Whether it is.
+    pub fn flush(&self, limit: Duration, which: impl Fn(Addr) -> bool) -> bool {
         let end = Instant::now() + limit;
         loop {
-            let unsent = self.endpoints().iter().any(|i| i.unsent())
+            // In this order: what is on its way to the gateway inside is with the service, or with that.
+            let unsent = self.endpoints().iter().any(|i| i.unsent(&which))
                 || self.shared.inside.get().is_some_and(|inside| inside.has_unacknowledged());
             if !unsent {
                 return true;

@@ -15,12 +15,12 @@ use crate::addr::Addr;
 use crate::driver::Sleep;
 use crate::edge::parts::Parts;
 use crate::error::{Error, Result};
-use dp_edge::sys::raw;
+use dp_edge::sys::{process, raw};
 use std::time::Duration;
 
 /// How long a thread waits for room, before it looks for what its descriptor does not tell.
 const ROOM: Duration = Duration::from_millis(10);
-/// The same where acknowledgements bring it: another thread may have taken them.
+/// The same at first where acknowledgements bring it: another thread may have taken them.
 const ROOM_INSIDE: Duration = Duration::from_micros(200);
 /// Steps in a row that bring something, and no room, before it sleeps.
 const STEPS: u32 = 64;
@@ -36,6 +36,14 @@ pub struct Sending<'a> {
     thread: bool,
     /// The last attempt found a link that is inside.
     inside: bool,
+    /// Since when it sleeps for room there, ns, with pauses.
+    since: Option<u64>,
+}
+
+/// How long to sleep for room that comes by acknowledgements, where so many ns were waited already: as long again, so that one that
+/// waits for a node that is down does not wake for nothing all the time.
+fn room_inside(waited: u64) -> Duration {
+    Duration::from_nanos(waited).clamp(ROOM_INSIDE, ROOM)
 }
 
 impl<'a> Sending<'a> {
@@ -49,6 +57,7 @@ impl<'a> Sending<'a> {
             registered: None,
             thread: false,
             inside: false,
+            since: None,
         }
     }
 
@@ -110,7 +119,9 @@ impl<'a> Sending<'a> {
         let rests = self.load.rest();
         match self.inner.process.inside.get().filter(|_| self.inside) {
             Some(inside) => {
-                let time = inside.until_due().map_or(ROOM_INSIDE, |due| due.min(ROOM_INSIDE));
+                let now = process::now();
+                let room = room_inside(now.saturating_sub(*self.since.get_or_insert(now)));
+                let time = inside.until_due().map_or(room, |due| due.min(room));
                 Sleep::Routes { since: None, routes: inside.descriptor(), time: Some(time) }
             }
             None => rests.map_or(Sleep::Room(ROOM), Sleep::Moment),

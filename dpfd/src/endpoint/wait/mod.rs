@@ -118,6 +118,7 @@ fn receive<T>(served: &Served, fd: i32, step: impl FnMut() -> Result<Step<T>>) -
     until_done(step, |how| {
         // Told for nothing: another thread was quicker, or the number has come to mean something else.
         if core::mem::replace(&mut told, true) && !served.is_behind(fd) {
+            served.slept(how, false);
             return Err(Error::NotAnEndpoint(fd));
         }
         let woken = sleep(fd, how);

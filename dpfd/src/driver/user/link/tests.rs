@@ -45,6 +45,26 @@ fn what_was_rung_for_once_is_not_rung_for_again_over_a_longer_edge() {
 }
 
 #[test]
+fn only_what_is_sent_for_a_step_owes_its_receiver_the_bell_still() {
+    let inbox = Inbox::create().expect("an inbox");
+    let (back, receiver) = unix::pair().expect("a pair");
+    let back = Arc::new(back);
+    for (inside, left, rung) in [(true, Due::Bell, false), (false, Due::Nothing, true)] {
+        inbox.arm().arm();
+        let fd = inbox.fd().try_clone_to_owned().expect("a descriptor");
+        let mut link = Link::new(Addr::local(7));
+        link.pooled(back.clone(), Doorbell::open(&fd).expect("an inbox"), Some(edge()));
+        link.inside = inside;
+        let pieces = [IoSlice::new(b"x")];
+        assert!(link.deliver_soon(&Parts::new(&pieces)));
+        assert_eq!(link.sent.0, 1);
+        assert_eq!(owed(&mut link), left, "inside: {inside}");
+        let bell = unix::wait(receiver.as_raw_fd(), libc::POLLIN, 0).expect("a socket");
+        assert_eq!(bell & libc::POLLIN != 0, rung, "inside: {inside}");
+    }
+}
+
+#[test]
 fn a_longer_edge_is_asked_for_by_who_sends_much_and_less_and_less_often() {
     assert_eq!(asked_of(64 << 10), [4, 12, 28, 60]);
     assert_eq!(asked_of(4096), [1, 2, 3, 5, 9, 17, 33], "a short one sooner");

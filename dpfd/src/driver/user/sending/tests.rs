@@ -45,6 +45,12 @@ impl Counter {
     }
 }
 
+#[test]
+fn who_waits_long_for_acknowledgements_looks_up_less_often() {
+    let of = |us: u64| super::room_inside(us * 1000).as_micros();
+    assert_eq!([0, 100, 1000, 5000, 60_000_000].map(of), [200, 200, 1000, 5000, 10_000]);
+}
+
 /// An endpoint without the door in front of it.
 struct Open {
     fd: OwnedFd,

@@ -128,6 +128,7 @@ impl Service {
         let Some(Conn { role: Role::Out(out), .. }) = self.conns.get_mut(&number) else { return };
         let found = if gone { out.links.remove(&link) } else { out.links.get(&link).copied() };
         let Some((serial, to)) = found else { return };
+        let is_own = out.process == self.process.shared.member.name;
         if gone {
             self.asked.remove(&(serial, to));
         }
@@ -159,7 +160,8 @@ impl Service {
                 // One in place of another that cannot be had: the other stays.
                 if let (Some(back), Some(bell), true) = (back, bell, edge.is_some() || !l.has_edge()) {
                     l.pooled(back, bell, edge);
-                    l.inside = to.nid != 0 && inner.process.inside.get().is_some();
+                    // Another process may be the gateway behind one that was inside this one: that one hears bells only.
+                    l.inside = to.nid != 0 && is_own && inner.process.inside.get().is_some();
                 }
             }
             Note::Denied { .. } => {
