@@ -186,14 +186,8 @@ fn all_queues_bring_their_frames() {
     assert!(means(&b).ends_with("4 queues"), "{}", means(&b));
     let mut a = open(&left, "left", Xdp::Never);
     contract::keeps(&mut a, &mut b);
-    if !tc(&left, "qdisc add dev left clsact") {
-        return skip("dp-route queues: no tc(8) with clsact");
-    }
     for queue in 0..6 {
-        let filter = "dev left egress pref 1 matchall action skbedit queue_mapping";
-        if !tc(&left, &format!("filter replace {filter} {queue}")) {
-            return skip("dp-route queues: no tc(8) with skbedit");
-        }
+        assert!(sends_by(&left, queue), "the kernel's transmit packet steering (CONFIG_XPS)");
         for length in 100..140 {
             send(&mut a, &b.local(), length);
             assert_eq!(await_frames(&mut b, 1)[0].1.len(), length, "queue {queue}");
@@ -201,10 +195,16 @@ fn all_queues_bring_their_frames() {
     }
 }
 
-/// Runs tc(8) there; whether it could do that.
-fn tc(node: &Node, line: &str) -> bool {
-    let words: Vec<String> = line.split_whitespace().map(String::from).collect();
-    node.run(move || Command::new("tc").args(words).output().is_ok_and(|out| out.status.success()))
+/// Has all processors send by this one of six queues of "left"; whether that could be said. The namespace's own sysfs says it.
+fn sends_by(node: &Node, queue: usize) -> bool {
+    let of = |n: usize| format!("/sys/class/net/left/queues/tx-{n}/xps_cpus");
+    let no_other: String = (0..6).map(|n| format!(" && echo 0 > {}", of(n))).collect();
+    let all = "printf '%x' $(((1 << $(nproc --all)) - 1))";
+    let line = format!("mount -t sysfs none /sys{no_other} && {all} > {}", of(queue));
+    node.run(move || {
+        let made = Command::new("unshare").args(["--mount", "sh", "-c", &line]).output();
+        made.is_ok_and(|out| out.status.success())
+    })
 }
 
 #[test]
