@@ -128,7 +128,7 @@ mod tests {
         assert!(congestion.take_back());
         assert_eq!((congestion.window(), congestion.is_probing()), (100, true));
         assert!(!congestion.take_back(), "once");
-        // What is lost after it is not.
+        // A loss that follows is not taken back.
         congestion.note();
         congestion.silent(5);
         congestion.lost(6, 7);

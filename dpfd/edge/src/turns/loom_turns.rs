@@ -11,9 +11,9 @@ use crate::testing::explore;
 #[derive(Clone, Copy, PartialEq)]
 enum Without {
     Nothing,
-    /// Who lets go does not ask what is left.
+    /// The thread that lets go does not ask what is left.
     Question,
-    /// Who leaves something does not try again.
+    /// The thread that leaves something does not try again.
     Attempt,
     /// Nobody fences between what it has due and what the helper plans.
     Fence,

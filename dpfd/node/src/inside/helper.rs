@@ -45,7 +45,7 @@ pub(super) fn run(inner: &Inner) {
                     events[..n].iter().map(|event| inner.serve(running, now, event.data())).sum();
                 let received = if leaves { 0 } else { running.receive(now) };
                 if gave_way && received > 0 {
-                    // Whoever is to be woken by routes had time to take that.
+                    // The caller that routes wake has had time to take it.
                     inner.turns.forget_leader();
                 }
                 served + received

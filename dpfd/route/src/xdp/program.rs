@@ -35,7 +35,7 @@ pub(super) struct Frames {
     pub longest: u32,
 }
 
-/// Who runs the program.
+/// Where the program runs: in the driver or in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// The interface's driver, before there is a buffer of the network stack's.

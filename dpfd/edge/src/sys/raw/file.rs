@@ -141,7 +141,7 @@ mod tests {
             };
             lines(read, |line| told.push(line.to_vec())).unwrap();
             let mut expected: Vec<Vec<u8>> = text.split(|&b| b == b'\n').map(|line| line[..line.len().min(LINE)].to_vec()).collect();
-            // What is behind the last end is no line.
+            // Behind the last line end there is no line.
             if expected.last().is_some_and(Vec::is_empty) {
                 expected.pop();
             }
