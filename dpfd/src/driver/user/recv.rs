@@ -238,17 +238,8 @@ impl UserEndpoint {
                 None => Turn::Again,
             });
         }
-        // Settled by the call before: what came since has rung. Not twice, or a stale bell would stay for ever.
-        if waits && rx.wake.is_settled() {
-            rx.wake.go(Event::Spent, inbox.arm());
-        } else if self.settle(rx, fd, Drain::Some)? {
-            return Ok(Turn::Again);
-        }
-        if !sleeps {
-            return Ok(Turn::Return);
-        }
-        if !waits || (was_silent && raw::is_nonblocking(fd)) {
-            return Err(Error::WouldBlock);
+        if let Some(turn) = self.end_of_turn(rx, fd, sleeps, waits, was_silent)? {
+            return Ok(turn);
         }
         // Woken in the kernel: the next wait may be long again, so it is not silent yet.
         Ok(Turn::Sleep(self.listen(rx)))

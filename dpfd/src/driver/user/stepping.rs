@@ -3,7 +3,6 @@
 
 use std::sync::atomic::Ordering;
 
-use super::drain::Drain;
 use super::endpoint::{Rx, UserEndpoint};
 use super::inside::Inside;
 use super::turn::{InVain, Turn, Waited};
@@ -68,17 +67,8 @@ impl UserEndpoint {
             }
         }
         rx.wake.go(Event::Cool, inbox.arm());
-        // As in a turn without a gateway.
-        if waits && rx.wake.is_settled() {
-            rx.wake.go(Event::Spent, inbox.arm());
-        } else if self.settle(rx, fd, Drain::Some)? {
-            return Ok(Turn::Again);
-        }
-        if !sleeps {
-            return Ok(Turn::Return);
-        }
-        if !waits || (was_silent && raw::is_nonblocking(fd)) {
-            return Err(Error::WouldBlock);
+        if let Some(turn) = self.end_of_turn(rx, fd, sleeps, waits, was_silent)? {
+            return Ok(turn);
         }
         // Its inbox is armed, so what other threads bring from now on rings; what routes have by now wakes it at once.
         let Sleep::Socket(since) = self.listen(rx) else { return Ok(Turn::Again) };
