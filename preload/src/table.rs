@@ -153,9 +153,9 @@ macro_rules! table {
             sleep fn ppoll(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::ppoll;
             sleep fn __poll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: c_int, room: size_t) -> c_int = ops::wait::poll_chk;
             sleep fn __ppoll_chk(fds: *mut pollfd, n: libc::nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t) -> c_int = ops::wait::ppoll_chk;
-            sleep fn select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::wait::select;
-            twin fn __select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::wait::select;
-            sleep fn pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::wait::pselect;
+            sleep fn select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::select::select;
+            twin fn __select(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *mut timeval) -> c_int = ops::select::select;
+            sleep fn pselect(n: c_int, r: *mut fd_set, w: *mut fd_set, e: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int = ops::select::pselect;
             quick fn epoll_create(size: c_int) -> c_int = ops::wait::epoll_create;
             quick fn epoll_create1(flags: c_int) -> c_int = ops::wait::epoll_create1;
             sleep fn epoll_ctl(ep: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int = ops::wait::epoll_ctl;

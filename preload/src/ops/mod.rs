@@ -13,6 +13,7 @@ pub mod raw;
 pub mod recv;
 pub mod ring;
 pub mod sandbox;
+pub mod select;
 pub mod send;
 #[cfg(not(test))]
 pub mod variadic;

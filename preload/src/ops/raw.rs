@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_long, c_uint};
 
-use super::{aside, copy, fd, fork, open, recv, ring, sandbox, send, wait};
+use super::{aside, copy, fd, fork, open, recv, ring, sandbox, select, send, wait};
 use crate::real;
 use crate::walk::nowhere;
 
@@ -43,7 +43,7 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_pselect6 => {
                 // The sixth argument is an address of the mask's address, and its size.
                 let mask = if nowhere(f as *const usize) { 0 } else { (f as *const usize).read_unaligned() };
-                wait::pselect(x, b as _, c as _, d as _, e as _, mask as _).into()
+                select::pselect(x, b as _, c as _, d as _, e as _, mask as _).into()
             }
             libc::SYS_epoll_create1 => wait::epoll_create1(x).into(),
             libc::SYS_epoll_pwait2 => wait::epoll_pwait2(x, b as _, c as c_int, d as _, e as _).into(),
@@ -52,7 +52,7 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             #[cfg(target_arch = "x86_64")]
             libc::SYS_poll => wait::poll(a as _, b as _, c as c_int).into(),
             #[cfg(target_arch = "x86_64")]
-            libc::SYS_select => wait::select(x, b as _, c as _, d as _, e as _).into(),
+            libc::SYS_select => select::select(x, b as _, c as _, d as _, e as _).into(),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_epoll_wait => wait::epoll_wait(x, b as _, c as c_int, d as c_int).into(),
             #[cfg(target_arch = "x86_64")]

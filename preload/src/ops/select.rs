@@ -1,0 +1,242 @@
+//! select and pselect: as a poll of what is in the sets.
+
+use core::ffi::c_int;
+
+use libc::{fd_set, pollfd, sigset_t, timespec, timeval};
+
+use super::give_int;
+use super::wait::{nanoseconds, poll_ours};
+use crate::fdtable::{self, Entry};
+use crate::retire::retire;
+use crate::{kept, real, state, wait};
+use dp_edge::sys::raw;
+
+/// Descriptors for which the list lies on the stack.
+const FEW: usize = 64;
+const NOBODY: pollfd = pollfd { fd: -1, events: 0, revents: 0 };
+
+struct Sets {
+    n: usize,
+    set: [*mut fd_set; 3],
+}
+
+const BITS: [i16; 3] = [libc::POLLIN | libc::POLLRDNORM, libc::POLLOUT, libc::POLLPRI];
+/// What makes a descriptor ready in each of the three sets, as the kernel's select has it.
+const READY: [i16; 3] = [
+    libc::POLLIN | libc::POLLRDNORM | libc::POLLHUP | libc::POLLERR | libc::POLLRDBAND,
+    libc::POLLOUT | libc::POLLWRNORM | libc::POLLERR | libc::POLLWRBAND,
+    libc::POLLPRI,
+];
+
+impl Sets {
+    fn has(&self, which: usize, fd: usize) -> bool {
+        let p = self.set[which].cast::<u64>();
+        // SAFETY: the program's sets cover `n` descriptors, fd < n.
+        !p.is_null() && unsafe { *p.add(fd / 64) } & (1 << (fd % 64)) != 0
+    }
+    fn events(&self, fd: usize) -> i16 {
+        (0..3).filter(|&w| self.has(w, fd)).fold(0, |e, w| e | BITS[w])
+    }
+    fn count(&self) -> usize {
+        (0..self.n).filter(|&fd| self.events(fd) != 0).count()
+    }
+    fn gather(&self, out: &mut [pollfd]) {
+        let all = (0..self.n).map(|fd| (fd, self.events(fd))).filter(|(_, events)| *events != 0);
+        for (to, (fd, events)) in out.iter_mut().zip(all) {
+            *to = pollfd { fd: fd as c_int, events, revents: 0 };
+        }
+    }
+    /// Whether any of the sets has something that is ready.
+    fn any_ready(&self, list: &[pollfd]) -> bool {
+        let ready =
+            |p: &pollfd| p.fd >= 0 && (0..3).any(|w| p.revents & READY[w] != 0 && self.has(w, p.fd as usize));
+        list.iter().any(|p| ready(p) || p.revents & libc::POLLNVAL != 0)
+    }
+
+    fn scatter(&mut self, list: &[pollfd]) -> Result<i32, i32> {
+        if list.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
+            return Err(libc::EBADF);
+        }
+        let mut count = 0;
+        for (w, ready) in READY.into_iter().enumerate() {
+            if self.set[w].is_null() {
+                continue;
+            }
+            for p in list {
+                let (fd, told) = if p.fd < 0 { (!p.fd as usize, 0) } else { (p.fd as usize, p.revents) };
+                if self.has(w, fd) {
+                    if told & ready != 0 {
+                        count += 1;
+                    } else {
+                        // SAFETY: as in has().
+                        unsafe { *self.set[w].cast::<u64>().add(fd / 64) &= !(1 << (fd % 64)) };
+                    }
+                }
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// How many descriptors a select of `n` looks at. The kernel reads no more of the program's sets than its table has
+/// places, so programs say more than their sets are long; and that table is larger for our own descriptors.
+fn looked_at(n: c_int) -> c_int {
+    if n as usize <= libc::FD_SETSIZE || state::family_fd() < 0 {
+        return n;
+    }
+    let high = highest(n);
+    // The table begins with 64 places, and grows by the power of two, in pages of 128 (fs/file.c).
+    let places = if high < 64 { 64 } else { ((high / 128) as u32 + 1).next_power_of_two() as c_int * 128 };
+    n.min(places)
+}
+
+/// The program's highest descriptor below `n`; -1: none.
+fn highest(n: c_int) -> c_int {
+    let mut piece = [NOBODY; FEW];
+    let mut end = n.min(fdtable::LIMIT as c_int);
+    while end > 0 {
+        let from = (end - FEW as c_int).max(0);
+        for (p, fd) in piece.iter_mut().zip(from..end) {
+            *p = pollfd {
+                fd: if fdtable::get(fd) == Entry::Internal { -1 } else { fd },
+                events: 0,
+                revents: 0,
+            };
+        }
+        let asked = &mut piece[..(end - from) as usize];
+        let known = raw::poll_now(asked).is_ok();
+        if let Some(p) = asked.iter().rev().find(|p| p.fd >= 0 && (!known || p.revents & libc::POLLNVAL == 0))
+        {
+            return p.fd;
+        }
+        end = from;
+    }
+    -1
+}
+
+/// Whether any descriptor in the sets needs more than the kernel's own answer; then the answer.
+fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -> Option<Result<i32, i32>> {
+    let n = usize::try_from(n).ok()?;
+    let mut sets = Sets { n, set: sets };
+    use Entry::{Elsewhere, Listener, None as Nothing, Unconnected};
+    let ours =
+        |fd: usize| !matches!(fdtable::get(fd as c_int), Nothing | Listener(_) | Elsewhere | Unconnected(_));
+    if !(0..n).any(|fd| ours(fd) && (0..3).any(|w| sets.has(w, fd))) {
+        return None;
+    }
+    let k = sets.count();
+    if k <= FEW {
+        return select_with(&mut sets, &mut [NOBODY; FEW][..k], ns, mask);
+    }
+    // A thread's stack may be a small one.
+    if k * size_of::<pollfd>() <= kept::SIZE {
+        let with = |place: *mut u8| {
+            // SAFETY: no more than fit, at the start of a page, and any bytes are a value of them.
+            let list = unsafe { core::slice::from_raw_parts_mut(place.cast::<pollfd>(), k) };
+            select_with(&mut sets, list, ns, mask)
+        };
+        return kept::with(with).unwrap_or(Some(Err(libc::ENOMEM)));
+    }
+    // A thread that is ended here leaves it; a frame with something to drop would end the process.
+    let mut list = core::mem::ManuallyDrop::new(dp_edge::sys::pages::Pages::new());
+    if !list.resize(k, NOBODY) {
+        return Some(Err(libc::ENOMEM));
+    }
+    let answer = select_with(&mut sets, list.all_mut(), ns, mask);
+    list.clear();
+    answer
+}
+
+/// Takes what has hung up, and waits for nothing but an exceptional condition, out of a list; whether there was any. The
+/// complement of its number stands for it there.
+fn leave_out(list: &mut [pollfd]) -> bool {
+    let gone = |p: &&mut pollfd| p.fd >= 0 && p.revents != 0 && p.events == libc::POLLPRI;
+    list.iter_mut().filter(gone).map(|p| (p.fd, p.revents) = (!p.fd, 0)).count() > 0
+}
+
+fn select_with(
+    sets: &mut Sets,
+    list: &mut [pollfd],
+    ns: i64,
+    mask: *const sigset_t,
+) -> Option<Result<i32, i32>> {
+    sets.gather(list);
+    if !wait::involves(list) {
+        return None;
+    }
+    let start = if ns > 0 { state::now() } else { 0 };
+    let mut left = ns;
+    let got = loop {
+        let got = poll_ours(list, left, mask);
+        // What poll(2) always tells, select(2) does not tell of what is looked at for an exceptional condition alone.
+        if !got.is_ok_and(|n| n > 0) || sets.any_ready(list) || !leave_out(list) {
+            break got;
+        }
+        left = if ns < 0 { ns } else { (ns - (state::now() - start) as i64).max(0) };
+    };
+    // Unlike select(2), poll(2) refuses lists that are longer than the limit of descriptors.
+    if got == Err(libc::EINVAL) && list.len() as u64 > state::descriptor_limit() {
+        retire();
+        return None;
+    }
+    Some(got.and_then(|_| sets.scatter(list)))
+}
+
+/// select(2). On Linux the time left is written back.
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn select(
+    n: c_int,
+    r: *mut fd_set,
+    w: *mut fd_set,
+    e: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    let n = looked_at(n);
+    let ns = if timeout.is_null() {
+        Some(-1)
+    } else {
+        // SAFETY: the program's timeout.
+        let t = unsafe { *timeout };
+        let small = t.tv_sec >= 0 && t.tv_usec >= 0;
+        small.then(|| t.tv_sec.saturating_mul(1_000_000_000).saturating_add(t.tv_usec.saturating_mul(1000)))
+    };
+    let start = crate::state::now();
+    match ns.and_then(|ns| select_on(n, [r, w, e], ns, core::ptr::null()).map(|g| (ns, g))) {
+        Some((ns, got)) => {
+            if ns >= 0 {
+                let left = (ns - (crate::state::now() - start) as i64).max(0) / 1000;
+                // SAFETY: the program's timeout.
+                unsafe { *timeout = timeval { tv_sec: left / 1_000_000, tv_usec: left % 1_000_000 } };
+            }
+            give_int(got)
+        }
+        // SAFETY: the program's arguments.
+        None => unsafe { real::select()(n, r, w, e, timeout) },
+    }
+}
+
+/// pselect(2).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn pselect(
+    n: c_int,
+    r: *mut fd_set,
+    w: *mut fd_set,
+    e: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let n = looked_at(n);
+    // SAFETY: the program's timeout.
+    let ns = if timeout.is_null() { Some(-1) } else { nanoseconds(unsafe { &*timeout }) };
+    match ns.and_then(|ns| select_on(n, [r, w, e], ns, mask)) {
+        Some(got) => give_int(got),
+        // SAFETY: the program's arguments.
+        None => unsafe { real::pselect()(n, r, w, e, timeout, mask) },
+    }
+}
