@@ -209,7 +209,7 @@ fn insn(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Insn {
 /// The program. Register 1 has what the kernel tells of a frame at the start: where it begins, where its first piece ends, and at
 /// byte 16 the queue that it came by.
 fn code(frames: &Frames, sockets: i32) -> Vec<Insn> {
-    // What is loaded and compared is in the machine's own order.
+    // The program loads and compares numbers in the machine's own order.
     let [a, b, c, d, e, f] = frames.to.0;
     let to = (i32::from_ne_bytes([a, b, c, d]), i32::from(u16::from_ne_bytes([e, f])));
     let ether_type = i32::from(frames.ether_type.to_be());

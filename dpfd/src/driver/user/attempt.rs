@@ -57,7 +57,7 @@ impl UserEndpoint {
             }
             let mut direct = None;
             if !behind && link.try_direct() {
-                // Whoever called steps the gateway behind it.
+                // The caller steps the gateway afterwards.
                 if link.inside && load.near().is_some_and(|msg| link.deliver_soon(&msg)) {
                     return Ok(None);
                 }

@@ -131,7 +131,7 @@ impl UserEndpoint {
                 let sleeps = &mut rx.sleeps;
                 (sleeps.listeners, sleeps.passed_on) = (sleeps.listeners.saturating_sub(1), false);
             }
-            // Of those nothing is learned: routes wake whoever waits elsewhere as well.
+            // The habit learns nothing of such a sleep: routes wake it for messages to other endpoints, too.
             Sleep::Routes { since: Some(_), routes, .. } => {
                 if let Some(inside) = self.process.inside.get() {
                     inside.end_wait(routes >= 0);

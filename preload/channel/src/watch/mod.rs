@@ -337,7 +337,7 @@ impl Set {
 
     /// The kernel alone is to say what is ready, for good: it gets everything that was kept from it.
     pub fn hand_over(&mut self, w: &mut impl World) {
-        // Whoever sleeps goes on in the kernel's set, which tells what there is: nobody is to be woken by an event of ours, which
+        // Threads that sleep go on in the kernel's set, which tells what there is. No event of ours may wake them any more:
         // the program would be told of.
         self.unheard = true;
         self.take_kick(w);

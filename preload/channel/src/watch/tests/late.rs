@@ -21,7 +21,7 @@ fn asleep() -> (Set, Kernel, u32) {
     (set, kernel, from)
 }
 
-/// What is left of the kernel's events for the program; `from`: of a sleep since then.
+/// The events of the kernel's that the program is told of; `from`: the moment at which the sleep began that brought them.
 fn told(set: &mut Set, kernel: &mut Kernel, from: Option<u32>, events: &[(u32, u64)]) -> Vec<(u32, u64)> {
     let mut room = [epoll_event { events: 0, u64: 0 }; 8];
     for (to, &(events, u64)) in room.iter_mut().zip(events) {

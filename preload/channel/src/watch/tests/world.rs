@@ -483,8 +483,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Whoever watches the set from outside asks the kernel alone: its set is ready while anything is to be reported. And what of
-    /// that is our doing is true.
+    /// A program that watches the set from outside asks the kernel alone. So the kernel's set must be ready while anything is to be
+    /// reported; and where an event of ours makes it ready, something must be.
     fn is_seen_from_outside(&mut self) -> Result<(), String> {
         let asleep = self.asleep.iter().any(|&a| a);
         if self.exposed > 0 && !asleep && self.kernel.kick.is_some() {
