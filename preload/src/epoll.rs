@@ -325,11 +325,10 @@ pub fn rises_anew(conn: u32) {
     with_sets_of(conn, |set, w| set.rises_anew(conn, w));
 }
 
-/// One more descriptor of a set.
-pub fn retain(i: u32) {
-    if let Some(p) = place(i) {
-        p.refs.fetch_add(1, Ordering::AcqRel);
-    }
+/// One more descriptor of a set. False: another thread has closed the last one meanwhile, and the place is nobody's.
+pub fn retain(i: u32) -> bool {
+    let more = |refs: u32| (refs > 0).then_some(refs + 1);
+    place(i).is_some_and(|p| p.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok())
 }
 
 /// Descriptor `fd` of set `i` is closed.

@@ -443,8 +443,9 @@ pub fn copied(old: i32, new: i32) {
             fdtable::set(new, Entry::Listener(i));
         }
         Entry::Epoll(i) => {
-            epoll::retain(i);
-            fdtable::set(new, Entry::Epoll(i));
+            if epoll::retain(i) {
+                fdtable::set(new, Entry::Epoll(i));
+            }
         }
         Entry::Elsewhere => {
             fdtable::set(new, Entry::Elsewhere);

@@ -283,6 +283,6 @@ pub unsafe fn epoll_pwait2(
     match ns.and_then(|ns| epoll_on(ep, events, max, ns, mask, true)) {
         Some(n) => n,
         // SAFETY: the program's arguments.
-        None => unsafe { real::epoll_pwait2()(ep, events, max, timeout, mask) },
+        None => alone(ep, events, || unsafe { real::epoll_pwait2()(ep, events, max, timeout, mask) }),
     }
 }

@@ -1,6 +1,6 @@
 //! What the program registers: noted here, and told to the kernel at once or before the set sleeps.
 
-use super::{Row, Set, Target, World, ALWAYS, ET, IN, OUT, SPECIAL};
+use super::{Once, Row, Set, Target, World, ALWAYS, ET, IN, ONESHOT, OUT, SPECIAL};
 
 impl Set {
     /// epoll_ctl(2) by the program. What the kernel returns, or would return.
@@ -104,8 +104,13 @@ impl Set {
         if self.forget_if_gone(r, w) {
             return;
         }
+        // Whether its one report was told, nobody has looked at before.
+        let want = self.rows.get(r).want;
         if self.inherited {
             return w.uncounted(conn);
+        }
+        if want & ONESHOT != 0 && self.rows.get(r).is_due() {
+            self.rows.get_mut(r).once = Once::Unknown;
         }
         self.promote(r, Target::Conn(conn), w);
     }
@@ -128,7 +133,7 @@ impl Set {
         w.make_cold_beside(conn);
         self.rows.remove(r);
         if let Some(r) = self.noted(row.fd, target, row.want, row.data, w) {
-            self.rows.get_mut(r).spent = row.spent;
+            self.rows.get_mut(r).once = row.once;
             self.hear(r, w);
         }
     }
@@ -257,7 +262,7 @@ impl Set {
         row.want = events | ALWAYS;
         row.data = data;
         // Setting interest anew is a new chance for an edge.
-        (row.out_edge, row.seen, row.spent) = (true, None, false);
+        (row.out_edge, row.seen, row.once) = (true, None, Once::Due);
         if lazy {
             if row.want != row.kernel || row.data != row.kernel_data {
                 self.mark_dirty(r);
@@ -303,10 +308,11 @@ impl Set {
     /// The bells of a connection were taken, and what they announced was not.
     pub fn bells_are_gone(&mut self, conn: u32, w: &mut impl World) {
         for r in 0..self.rows.high() {
-            if self.conn_of(r) == Some(conn) && !self.inherited && !self.rows.get(r).spent {
+            if self.conn_of(r) == Some(conn) && !self.inherited && !self.rows.get(r).is_spent() {
                 self.make_cold(r, w);
                 if self.rows.is_used(r) {
-                    self.rows.get_mut(r).silent = true;
+                    // What the kernel had to tell of it, nobody can know any more.
+                    (self.rows.get_mut(r).once, self.rows.get_mut(r).silent) = (Once::Due, true);
                     self.hear(r, w);
                 }
             }
@@ -327,8 +333,11 @@ impl Set {
     /// The kernel makes an edge of what the program did with a connection, for all that is ready, so it is one here.
     pub fn rises_anew(&mut self, conn: u32, w: &mut impl World) {
         for r in 0..self.rows.high() {
-            if self.conn_of(r) == Some(conn) && !self.rows.get(r).spent && self.rows.get(r).want & ET != 0 {
-                self.rows.get_mut(r).seen = None;
+            if self.conn_of(r) == Some(conn)
+                && !self.rows.get(r).is_spent()
+                && self.rows.get(r).want & ET != 0
+            {
+                (self.rows.get_mut(r).once, self.rows.get_mut(r).seen) = (Once::Due, None);
                 match self.rows.get(r).is_hot() {
                     true if self.waiters.anyone_asleep() => self.wake(r, w),
                     true => {}
@@ -338,12 +347,25 @@ impl Set {
         }
     }
 
-    /// Wakes somebody who sleeps, who then looks at everything: once is enough until one of them has come back.
+    /// Wakes somebody who sleeps, who then looks at everything: once is enough until one of them has come back, or another
+    /// thread was told of it, which need not look.
     pub(super) fn kick(&mut self, r: u32, w: &mut impl World) {
-        if core::mem::replace(&mut self.unheard, true) {
+        if core::mem::replace(&mut self.unheard, true) && !self.kick_is_spent {
             return;
         }
         self.put_kick(r, w);
+    }
+
+    /// A thread leaves the set with what it had room for. What is left wakes the next one, as the kernel does it.
+    pub(super) fn tell_the_next(&mut self, w: &mut impl World) {
+        if self.peeks == 0 || !self.waiters.anyone_asleep() || self.inherited {
+            return;
+        }
+        let is_left = |&r: &u32| self.rows.is_used(r) && self.rows.get(r).silent && self.has_unheard(r, w);
+        if let Some(r) = (0..self.rows.high()).find(is_left) {
+            self.unheard = false;
+            self.kick(r, w);
+        }
     }
 
     /// Row `r` is hot no more. Its sender may have told whoever sleeps, by a bell that wakes nobody: the kernel has the
@@ -401,7 +423,7 @@ impl Set {
     }
 
     fn closing_row(&mut self, r: u32, fd: i32, other: Option<i32>, kept: bool, w: &mut impl World) {
-        if self.inherited {
+        if self.is_parents(r) {
             // The registration, and all that was said of it, is the parent's.
             self.remove(r, w);
             return;

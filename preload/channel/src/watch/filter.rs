@@ -3,7 +3,7 @@
 
 use libc::epoll_event;
 
-use super::{Out, Set, Settled, Target, World, ALWAYS, ET, HUP, IN, ONESHOT, OUT, RDHUP};
+use super::{Once, Out, Set, Settled, Target, World, ALWAYS, ET, HUP, IN, ONESHOT, OUT, RDHUP};
 
 impl Set {
     /// [`Set::filter`] of what the kernel told a thread in its sleep, which began at a [`Set::moment`].
@@ -77,7 +77,7 @@ impl Set {
     /// What the kernel said may be of another one than row `r` ([`Set::may_be_of_another`]): what of it is so of that one now.
     fn as_of_now(&mut self, r: u32, bits: u32, w: &mut impl World) -> u32 {
         let row = *self.rows.get(r);
-        if row.spent {
+        if row.is_spent() {
             return 0;
         }
         let mut now = bits;
@@ -111,6 +111,11 @@ impl Set {
 
     /// The kernel says `bits` of row `r`, and of no other: what the program shall hear. `None`: just that.
     fn judge(&mut self, r: u32, bits: u32, w: &mut impl World) -> Option<u32> {
+        // The kernel cannot be kept from telling of an error and of an end (epoll_ctl(2)); a registration that it has disabled itself
+        // tells neither.
+        if self.rows.get(r).is_spent() && bits & !ALWAYS == 0 {
+            return Some(0);
+        }
         if !self.may_be_of_another(r, bits, w) {
             return self.judge_as(r, bits, w);
         }
@@ -123,6 +128,10 @@ impl Set {
     /// The same where it is so now.
     fn judge_as(&mut self, r: u32, bits: u32, w: &mut impl World) -> Option<u32> {
         let row = *self.rows.get(r);
+        if row.want == 0 {
+            // Deleted, whatever became of its connection since.
+            return Some(0);
+        }
         let conn = match row.target {
             Target::Conn(conn) if w.is_channel(conn) => conn,
             Target::Set(set) if bits == IN & bits && !w.is_set_ready(set) => {
@@ -132,32 +141,36 @@ impl Set {
                 }
                 return Some(0);
             }
-            _ if row.doubtful && row.spent => return Some(0),
+            _ if row.doubtful && row.is_spent() => return Some(0),
             _ => {
                 // It may be connected yet.
                 if row.want & ONESHOT != 0 {
                     self.spent(r);
                 }
-                return None;
+                // What was a channel a moment ago may have a change that the kernel was not told.
+                return row.dirty.then_some(bits & (row.want | ALWAYS));
             }
         };
-        if row.want == 0 {
-            return Some(0);
-        }
         if self.forgotten & Self::mark(row.kernel_data) != 0 {
             let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
             // What another thread reported during the sleep, the kernel told as well.
-            let twice = row.spent && self.is_in_sleep(row.told);
-            let foreign = row.spent && !twice || !row.spent && bits & IN != 0 && !w.has_bytes(row.io);
+            let twice = row.is_spent() && self.is_in_sleep(row.told);
+            let foreign =
+                row.is_spent() && !twice || !row.is_spent() && bits & IN != 0 && !w.has_bytes(row.io);
             if foreign && !kicked || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
                 // It is not of this row.
                 return None;
             }
         }
-        if row.spent {
-            return Some(0);
-        }
         let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
+        if row.is_spent() {
+            // A relative may have set interest anew, and the kernel tells whoever asks first.
+            let of_relatives = self.used_by_both && !row.doubtful && !kicked && !self.is_in_sleep(row.told);
+            if !of_relatives {
+                return Some(0);
+            }
+            self.rows.get_mut(r).once = Once::Due;
+        }
         let mut bits = bits & (row.want | ALWAYS);
         let is_room = bits != 0 && bits == bits & OUT;
         if is_room && row.want & ET != 0 && row.is_hot() && w.writable(conn) && w.in_ring(conn, row.io) {
@@ -167,7 +180,8 @@ impl Set {
             }
         }
         let once = row.want & ONESHOT != 0;
-        if bits & (IN | RDHUP) != 0 && bits & HUP == 0 && w.died(conn, row.io) {
+        let had_again = !(once && row.detached);
+        if bits & (IN | RDHUP) != 0 && bits & HUP == 0 && w.died(conn, row.io) && had_again {
             return Some(self.drop_for_more(r, w));
         }
         if bits & IN != 0 {
@@ -242,7 +256,9 @@ impl Set {
                 bits = IN;
                 self.spent(r);
             } else if bits == 0 {
-                // It was only a bell, and the kernel took it for the one report.
+                // It was only a bell, and the kernel took it for the one report; or it was the event of ours, and the kernel's stands
+                // behind it.
+                self.rows.get_mut(r).doubtful |= kicked;
                 let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want, row.kernel_data);
             } else {
                 // The one report tells all that is ready, also what no bell announced.
@@ -250,7 +266,11 @@ impl Set {
                     bits |= row.want & IN;
                 }
                 self.unpeek(r);
-                self.spent(r);
+                match kicked {
+                    // The kernel's own report may still be to come.
+                    true => self.spend(r, w),
+                    false => self.spent(r),
+                }
             }
         }
         Some(bits)
@@ -285,7 +305,7 @@ impl Set {
             let row = *self.rows.get(r);
             match row.target {
                 Target::Conn(conn) if w.is_channel(conn) => {
-                    if row.want & IN == 0 || row.spent {
+                    if row.want & IN == 0 || row.is_spent() {
                         continue;
                     }
                     let has = w.has_bytes(row.io);

@@ -162,7 +162,13 @@ impl Set {
     pub(super) fn peek_at(&mut self, r: u32, w: &mut impl World) {
         let row = self.rows.get(r);
         let Some(conn) = row.conn() else { return };
-        if !row.peek && !row.is_hot() && row.want & IN != 0 && w.is_channel(conn) && w.has_tokens(conn) {
+        if !row.peek
+            && row.is_due()
+            && !row.is_hot()
+            && row.want & IN != 0
+            && w.is_channel(conn)
+            && w.has_tokens(conn)
+        {
             // Of an edge that was told nothing is left to tell, though the program has not taken what it told of. What stands
             // behind bytes on TCP is none of that.
             let (edge, seen, io) = (row.want & ET != 0, row.seen, row.io);
@@ -246,10 +252,12 @@ impl Set {
     pub(super) fn remove(&mut self, r: u32, w: &mut impl World) {
         let row = *self.rows.get(r);
         let parents = self.is_parents(r);
+        // Its sender may have told whoever sleeps, who relies on that.
+        let mut owes = false;
         if row.dirty {
             self.dirty -= 1;
         }
-        if row.spent {
+        if row.is_spent() {
             self.told |= Self::mark(row.kernel_data);
         }
         self.off_the_list(r, w);
@@ -260,7 +268,7 @@ impl Set {
                 if !parents {
                     if row.is_hot() {
                         w.make_cold(conn);
-                        self.tell_in_its_place(r, w);
+                        owes = self.waiters.anyone_asleep() && w.is_told();
                     }
                     w.watch(conn, false);
                 }
@@ -271,6 +279,10 @@ impl Set {
         self.special -= usize::from(row.target != Target::Other);
         self.detached -= usize::from(row.detached);
         self.rows.remove(r);
+        // By the value of one that stays: that of this one would pass for its own event.
+        if let Some(other) = (0..self.rows.high()).find(|&r| owes && self.conn_of(r).is_some()) {
+            self.kick(other, w);
+        }
         self.loses_value(row.kernel_data, w);
     }
 
@@ -322,7 +334,7 @@ impl Set {
         for r in 0..self.rows.high() {
             let Some(conn) = self.conn_of(r) else { continue };
             let row = *self.rows.get(r);
-            let due = !row.is_hot() && !row.peek && !row.spent && row.want & IN != 0 && w.is_channel(conn);
+            let due = !row.is_hot() && !row.peek && row.is_due() && row.want & IN != 0 && w.is_channel(conn);
             if !due || !w.waiting(conn, row.io) || w.has_bytes(row.io) {
                 continue;
             }
@@ -345,7 +357,7 @@ impl Set {
         // An edge of bytes on TCP, which the kernel tells of, is none of what stands behind them.
         let is_next = |conn, w: &mut _| row.want & ET == 0 || World::in_ring(w, conn, row.io);
         row.peek
-            && !row.spent
+            && row.is_due()
             && row.want & IN != 0
             && row.conn().is_some_and(|conn| is_next(conn, w) && w.waiting(conn, row.io))
     }

@@ -33,7 +33,7 @@ mod torn;
 mod waiters;
 
 pub use report::Out;
-pub use rows::{Look, Row, Rows, SetName, Target};
+pub use rows::{Look, Once, Row, Rows, SetName, Target};
 
 use dp_edge::ring::Pos;
 use plain::Plain;
@@ -268,7 +268,7 @@ impl Set {
     /// The one event of row `r` is told.
     fn spent(&mut self, r: u32) {
         let row = self.rows.get_mut(r);
-        (row.spent, row.told) = (true, self.moment);
+        (row.once, row.told) = (Once::Told, self.moment);
         self.moment = self.moment.wrapping_add(1);
     }
 
@@ -292,6 +292,7 @@ impl Set {
         if self.exposed > 0 {
             self.tell_outside(w);
         }
+        self.tell_the_next(w);
     }
 
     /// The thread is about to sleep in the kernel, or is back. Whoever changes the set meanwhile tells the kernel at
@@ -351,8 +352,8 @@ impl Set {
                 // Its number, by which alone the kernel finds it, is gone.
                 continue;
             }
-            if row.spent {
-                // It was reported here, and the kernel does not know.
+            if row.is_spent() && row.doubtful {
+                // Of others that were told the kernel knows.
                 let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.want & (ET | SPECIAL), row.data);
             } else if row.want & ET != 0 && row.want & SPECIAL == 0 {
                 // What was an edge here need not have been one there. One too many does no harm. (One-shot ones are never

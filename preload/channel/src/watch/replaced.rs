@@ -25,7 +25,7 @@ impl Set {
         let _ = w.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
         self.remove(r, w);
         let mut on_its_way = Row::new(fd, Target::Other, row.want, row.data);
-        (on_its_way.kernel, on_its_way.spent) = (NONE, row.spent);
+        (on_its_way.kernel, on_its_way.once) = (NONE, row.once);
         self.rows.insert(on_its_way);
     }
 
@@ -37,7 +37,7 @@ impl Set {
             return;
         }
         // One that was told its one report is told nothing before the program sets interest anew.
-        let events = if row.spent { row.want & (ET | SPECIAL) } else { row.want };
+        let events = if row.is_spent() { row.want & (ET | SPECIAL) } else { row.want };
         match w.ctl(libc::EPOLL_CTL_ADD, fd, events, row.data) {
             Ok(()) => self.rows.get_mut(r).kernel = row.want,
             Err(_) => self.rows.remove(r),

@@ -192,8 +192,9 @@ impl Set {
         self.turn = self.turn.wrapping_add(1);
     }
 
-    /// A one-shot registration was reported by us: the kernel is to report it no more.
-    fn spend(&mut self, r: u32, w: &mut impl World) {
+    /// A one-shot registration was reported by us: the kernel is to report it no more. (Of an error and of an end it may all the
+    /// same, which is dropped.)
+    pub(super) fn spend(&mut self, r: u32, w: &mut impl World) {
         self.spent(r);
         let row = self.rows.get(r);
         if row.detached {

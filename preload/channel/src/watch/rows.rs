@@ -38,6 +38,17 @@ pub enum Look {
     Hot(u32),
 }
 
+/// The one report of a registration with EPOLLONESHOT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Once {
+    /// It is still to come.
+    Due,
+    /// The program has it: nothing more until it sets interest anew.
+    Told,
+    /// Only the kernel knows: it was told while nobody looked, or not. So the kernel alone tells it.
+    Unknown,
+}
+
 /// One registration.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
@@ -69,9 +80,10 @@ pub struct Row {
     pub silent: bool,
     /// Edge-triggered: writability is to be reported once.
     pub out_edge: bool,
-    /// EPOLLONESHOT, and it was reported: nothing until the program sets interest anew.
-    pub spent: bool,
-    /// EPOLLONESHOT, and what it reported may have been the last of another one: then the kernel tells of this one as well.
+    /// EPOLLONESHOT: what became of the one report since the program set interest.
+    pub once: Once,
+    /// EPOLLONESHOT, and what it reported may have been the last of another one, or an event of ours: then the kernel tells of this one
+    /// as well.
     pub doubtful: bool,
     /// Its number was closed, while other descriptors of the file stay: the program can no longer change it.
     pub detached: bool,
@@ -104,7 +116,7 @@ impl Row {
             peek: false,
             silent: false,
             out_edge: true,
-            spent: false,
+            once: Once::Due,
             doubtful: false,
             detached: false,
             age: 0,
@@ -121,6 +133,16 @@ impl Row {
             Target::Conn(i) => Some(i),
             _ => None,
         }
+    }
+
+    /// Whether it is EPOLLONESHOT, and was told.
+    pub fn is_spent(&self) -> bool {
+        self.once == Once::Told
+    }
+
+    /// Whether the set may tell of it: no one report was told.
+    pub fn is_due(&self) -> bool {
+        self.once == Once::Due
     }
 
     /// Whether the set looks at its ring.

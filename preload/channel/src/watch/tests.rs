@@ -18,7 +18,7 @@ mod world;
 use proptest::prelude::*;
 
 use super::*;
-use kernel::FILES;
+use kernel::{CONNS, FILES};
 use world::Sim;
 
 /// One operation of a program, or of its peers.
@@ -35,8 +35,10 @@ enum Op {
     Close(i32),
     /// A thread waits without sleeping, for so many events.
     Look(usize, usize),
-    /// A thread waits until there is something.
-    Sleep(usize),
+    /// A thread waits until there is something, and has room for so many events.
+    Sleep(usize, usize),
+    /// A receive or a poll makes a connection hot that no set watches: what comes is not rung for.
+    Heats(usize),
     Expose(bool),
     /// Somebody takes the bells of a connection, and leaves what they announced.
     Robbed(usize),
@@ -47,6 +49,8 @@ enum Op {
     Splices(usize, bool),
     /// A connection's peer closes, or is killed.
     Ends(usize, bool),
+    /// The peer resets a connection, or is killed with bytes unread.
+    Resets(usize, bool),
     /// The set is closed, perhaps under threads that sleep in it, and another one takes its memory, or not.
     Closes(bool),
     /// Somebody left the set in the middle of a change, and it is mended.
@@ -84,13 +88,15 @@ fn op() -> impl Strategy<Value = Op> {
         1 => file.prop_map(Op::Dup),
         1 => number.prop_map(Op::Close),
         6 => (thread.clone(), 1..5usize).prop_map(|(t, max)| Op::Look(t, max)),
-        5 => thread.prop_map(Op::Sleep),
+        5 => (thread, prop_oneof![Just(1usize), Just(8)]).prop_map(|(t, room)| Op::Sleep(t, room)),
+        2 => (0..CONNS).prop_map(Op::Heats),
         1 => any::<bool>().prop_map(Op::Expose),
         1 => (0..FILES).prop_map(Op::Robbed),
         1 => (0..FILES).prop_map(Op::GoesOut),
         2 => (0..FILES).prop_map(Op::Lands),
         1 => (0..FILES, any::<bool>()).prop_map(|(f, by_tcp)| Op::Splices(f, by_tcp)),
         1 => (0..FILES, any::<bool>()).prop_map(|(f, killed)| Op::Ends(f, killed)),
+        1 => (0..FILES, any::<bool>()).prop_map(|(f, killed)| Op::Resets(f, killed)),
         1 => any::<bool>().prop_map(Op::Closes),
         1 => (0..FILES).prop_map(Op::Connects),
         1 => Just(Op::Torn),
@@ -114,7 +120,7 @@ fn program() -> impl Strategy<Value = Vec<Op>> {
             1 => [hot(0), hot(1)].concat(),
             // Something that no bell announced, in a set that is watched from outside.
             2 => [&hot(0)[..], &hot(1), &[Op::Arrives(0), Op::Arrives(0), Op::Expose(true)]].concat(),
-            _ => [&hot(0)[..], &hot(1), &[Op::Look(0, 4), Op::Sleep(0)]].concat(),
+            _ => [&hot(0)[..], &hot(1), &[Op::Look(0, 4), Op::Sleep(0, 8)]].concat(),
         }
     });
     (begins, prop::collection::vec(op(), 1..60)).prop_map(|(begins, ops)| [begins, ops].concat())
@@ -141,13 +147,15 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Dup(file) => sim.dup(file),
             Op::Close(fd) => sim.close(fd),
             Op::Look(thread, max) => sim.look(thread, max)?,
-            Op::Sleep(thread) => sim.sleep(thread)?,
+            Op::Sleep(thread, room) => sim.sleep_with(thread, room)?,
+            Op::Heats(file) => sim.heats(file),
             Op::Expose(more) => sim.expose(more),
             Op::Robbed(file) => sim.robbed(file),
             Op::GoesOut(file) => sim.goes_out(file),
             Op::Lands(file) => sim.lands(file),
             Op::Splices(file, by_tcp) => sim.splices(file, by_tcp),
             Op::Ends(file, killed) => sim.ends(file, killed),
+            Op::Resets(file, killed) => sim.resets(file, killed),
             Op::Closes(keep) => sim.closes(keep),
             Op::Connects(file) => sim.connects(file),
             Op::Torn => sim.tears(),
@@ -181,13 +189,13 @@ proptest! {
 /// What Apache's event MPM does (case G1): a thread adds a connection to the set in which another one sleeps.
 #[test]
 fn what_is_added_while_somebody_sleeps_wakes_them() {
-    run(&[Op::Sleep(0), Op::Arrives(0), Op::Add(0, IN, 1)]).unwrap();
+    run(&[Op::Sleep(0, 8), Op::Arrives(0), Op::Add(0, IN, 1)]).unwrap();
     run(&[
         Op::Add(0, IN, 1),
         Op::Arrives(0),
         Op::Look(0, 4),
         Op::Takes(0, true),
-        Op::Sleep(0),
+        Op::Sleep(0, 8),
         Op::Arrives(0),
     ])
     .unwrap();
@@ -199,7 +207,7 @@ fn what_is_added_while_somebody_sleeps_wakes_them() {
         Op::Takes(0, true),
         Op::Look(0, 4),
         Op::Del(0),
-        Op::Sleep(0),
+        Op::Sleep(0, 8),
         Op::Arrives(0),
         Op::Add(0, IN, 1),
     ];
@@ -394,6 +402,26 @@ fn a_socket_may_be_registered_before_it_is_connected() {
     }
 }
 
+/// Of a socket that was registered for one event before it was connected, nobody knows here whether that was told.
+#[test]
+fn the_one_event_of_a_socket_before_its_connect_is_the_kernels_to_tell() {
+    let before = [Op::Add(2, IN | OUT | ONESHOT, 1), Op::Look(0, 4)];
+    for then in [Op::Torn, Op::Expose(true)] {
+        let mut sim = follow(&before).unwrap();
+        sim.arrives(2);
+        match then {
+            Op::Torn => sim.tears(),
+            _ => sim.expose(true),
+        }
+        assert!(sim.wait_now(0, 4).unwrap().is_empty(), "told of its room before");
+        sim.control(libc::EPOLL_CTL_MOD, 2, IN | ONESHOT, 1).unwrap();
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    }
+    let mut sim = follow(&[Op::Add(2, IN | ONESHOT, 1), Op::Look(0, 4)]).unwrap();
+    sim.arrives(2);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1], "not told before");
+}
+
 /// A set that was closed is in nobody's way: neither the next one that has its place, perhaps its number, nor the values.
 #[test]
 fn a_set_that_is_made_anew_is_another_one() {
@@ -420,7 +448,7 @@ fn a_set_that_is_made_anew_is_another_one() {
 fn what_a_closed_number_left_behind_is_told_of() {
     let left = [Op::Add(4, OUT, 1), Op::Dup(4), Op::Close(4)];
     for lost in [Op::Del(4), Op::Dup(0)] {
-        let then = [lost, Op::Add(0, IN, 1), Op::Sleep(0), Op::Look(0, 4)];
+        let then = [lost, Op::Add(0, IN, 1), Op::Sleep(0, 8), Op::Look(0, 4)];
         run(&left.iter().chain(&then).cloned().collect::<Vec<_>>()).unwrap();
     } // Behind a connection with its value that is deleted here, and not in the kernel yet.
     let then = [Op::Arrives(0), Op::Add(0, IN, 1), Op::Del(0), Op::Look(0, 4)];

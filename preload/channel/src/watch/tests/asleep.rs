@@ -39,7 +39,7 @@ fn a_connection_whose_reading_is_paused_wakes_nobody_for_the_others() {
         Op::Look(0, 4),
         Op::Mod(0, OUT | ET, 100),
         Op::Look(0, 4),
-        Op::Sleep(0),
+        Op::Sleep(0, 8),
         Op::Arrives(0),
         Op::Arrives(1),
     ];
@@ -91,5 +91,42 @@ fn who_was_told_by_a_connection_that_goes_wakes_for_the_others() {
             sim.arrives(1);
             sim.settle().unwrap();
         }
+    }
+}
+
+/// Two connections with something that nobody rang for, as the threads that had them before looked at them.
+fn two_unannounced() -> Sim {
+    let mut sim = Sim::new();
+    for conn in [0, 1] {
+        sim.heats(conn);
+        sim.arrives(conn);
+    }
+    sim
+}
+
+/// Two threads of a pool, each with room for one event, and two connections that are handed over before either of them runs.
+#[test]
+fn who_has_room_for_one_wakes_the_next_for_the_other() {
+    for how in [0, ET, ONESHOT] {
+        let mut sim = two_unannounced();
+        sim.sleep_with(0, 1).unwrap();
+        sim.sleep_with(1, 1).unwrap();
+        for conn in [0, 1] {
+            sim.control(libc::EPOLL_CTL_ADD, conn, IN | how, conn as u64).unwrap();
+        }
+        sim.settle().unwrap();
+    }
+}
+
+/// A thread that does not sleep is told in place of the one that was woken, and takes what wakes.
+#[test]
+fn what_wakes_and_was_taken_by_another_thread_is_sent_again() {
+    for how in [0, ET, ONESHOT] {
+        let mut sim = two_unannounced();
+        sim.sleep(0).unwrap();
+        sim.control(libc::EPOLL_CTL_ADD, 0, IN | how, 0).unwrap();
+        assert_eq!(sim.wait_with_bits(1, 8).unwrap(), [(IN, 0)]);
+        sim.control(libc::EPOLL_CTL_ADD, 1, IN | how, 1).unwrap();
+        sim.settle().unwrap();
     }
 }

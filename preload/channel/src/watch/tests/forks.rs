@@ -113,3 +113,36 @@ fn what_a_child_registered_is_replaced() {
     sim.arrives(CONNS);
     assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
 }
+
+/// One thread here was told, and gave the work to a relative, which has done it and waits for the next event: whoever is told.
+#[test]
+fn the_next_event_that_a_relative_asked_for_is_told_here() {
+    for forks in [0, 1] {
+        let mut sim = Sim::new();
+        match forks {
+            0 => sim.is_used_by_relatives(),
+            _ => sim.forks(),
+        }
+        sim.control(libc::EPOLL_CTL_ADD, 0, IN | ONESHOT, 1).unwrap();
+        for _ in 0..3 {
+            sim.arrives(0);
+            assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+            sim.takes(0, true);
+            assert!(sim.wait_now(0, 4).unwrap().is_empty());
+            sim.relative_sets_anew(0, 0);
+        }
+    }
+}
+
+/// What a child registered itself lives as long as the file does.
+#[test]
+fn what_a_child_registered_stays_with_a_copy() {
+    let mut sim = Sim::new();
+    sim.forks();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+    sim.dup(0);
+    sim.close(0);
+    assert_eq!(sim.watched(0), 1, "whoever waits in another way must not make it hot");
+    sim.arrives(0);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+}

@@ -34,6 +34,8 @@ pub(super) struct File {
     /// The peer has closed, or was killed, which nobody said but the kernel.
     pub(super) ended: bool,
     pub(super) killed: bool,
+    /// The peer has reset it, which the kernel tells whatever was asked for. The next receive meets that, and it is no channel any more.
+    pub(super) reset: bool,
     /// It was killed with bytes unread, of which the kernel does not know.
     pub(super) unread: bool,
     /// It is a connection, and no channel yet.
@@ -61,6 +63,15 @@ impl File {
     /// Whether a receive would bring something.
     pub(super) fn is_readable(&self) -> bool {
         self.ended || self.on_tcp > 0 || self.in_flight == 0 && self.put > self.taken
+    }
+
+    /// What is told of it whatever was asked for.
+    pub(super) fn always(&self) -> u32 {
+        if self.reset {
+            ALWAYS
+        } else {
+            0
+        }
     }
 
     /// Whether what is read next comes out of the ring.
@@ -113,7 +124,7 @@ impl Kernel {
     pub(super) fn bits(&self, file: usize) -> u32 {
         let f = &self.files[file];
         let reads = if Self::is_conn(file) { f.ended || f.bells + f.on_tcp > 0 } else { f.put > f.taken };
-        OUT | if reads { IN } else { 0 }
+        f.always() | OUT | if reads { IN } else { 0 }
     }
 
     pub(super) fn bell(&mut self, file: usize) {
@@ -137,6 +148,10 @@ impl Kernel {
 
     pub(super) fn poll(&mut self, max: usize) -> Vec<(u32, u64)> {
         let mut out = Vec::new();
+        // The event of ours stands anywhere.
+        if self.turn % 2 == 1 && max > 0 {
+            out.extend(self.kick.take().map(|data| (IN, data)));
+        }
         let keys: Vec<Key> = self.regs.keys().copied().collect();
         for k in 0..keys.len() {
             let key = keys[(self.turn + k) % keys.len()];
@@ -169,6 +184,11 @@ impl Kernel {
     }
 }
 
+/// Whoever registered it is told, whatever he asked for.
+pub(super) fn changed(regs: &mut BTreeMap<Key, Reg>, file: usize) {
+    regs.iter_mut().filter(|(key, _)| key.0 == file).for_each(|(_, reg)| reg.edge = true);
+}
+
 /// Something to read arrives: an event for whoever wants to read.
 pub(super) fn arrived(regs: &mut BTreeMap<Key, Reg>, file: usize) {
     let concerns = |(key, reg): &(&Key, &mut Reg)| key.0 == file && reg.events & IN != 0;
@@ -184,7 +204,7 @@ pub(super) fn control(
     data: u64,
 ) -> Result<(), i32> {
     let key = (file.ok_or(libc::EBADF)?, fd);
-    let new = Reg { events: e, data, edge: true, spent: false, doubtful: false };
+    let new = Reg { events: e | ALWAYS, data, edge: true, spent: false, doubtful: false };
     match (op, regs.contains_key(&key)) {
         (libc::EPOLL_CTL_ADD, true) => return Err(libc::EEXIST),
         (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, false) => return Err(libc::ENOENT),

@@ -137,3 +137,30 @@ fn what_has_no_row_is_told_whoever_had_its_value() {
     set.control(libc::EPOLL_CTL_ADD, 0, Target::Other, Some((ONE, VALUE)), &mut kernel).unwrap();
     assert_eq!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]), [(IN, VALUE)]);
 }
+
+/// The kernel was kept from the one report, which was made of what stood in the ring. From the end of the connection, and from its
+/// being no channel any more, it cannot be kept.
+#[test]
+fn an_end_is_no_second_report() {
+    for (gone, forgotten) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (mut set, mut kernel, from) = asleep();
+        kernel.conn(0).put = 1;
+        set.control(libc::EPOLL_CTL_MOD, 0, Target::Conn(0), Some((ONE, VALUE)), &mut kernel).unwrap();
+        let mut room = [epoll_event { events: 0, u64: 0 }; 8];
+        let mut out = Out::new(&mut room);
+        set.begin();
+        set.peeked(&mut out, &mut kernel);
+        assert_eq!(out.len(), 1, "by the ring");
+        kernel.files[0].young = gone;
+        if forgotten {
+            set.may_tell_unknown(VALUE, &mut kernel);
+        }
+        let later = Some(set.moment());
+        for from in [Some(from), later, None] {
+            assert!(
+                told(&mut set, &mut kernel, from, &[(HUP, VALUE)]).is_empty(),
+                "{gone} {forgotten} {from:?}"
+            );
+        }
+    }
+}

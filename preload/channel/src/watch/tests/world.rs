@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{arrived, control, File, Group, Kernel, Key, Reg, CONNS, FILES, INNER};
+use super::kernel::{arrived, changed, control, File, Group, Kernel, Key, Reg, CONNS, FILES, INNER};
 
 /// Everything.
 #[derive(Debug)]
@@ -16,7 +16,8 @@ pub struct Sim {
     believed: BTreeMap<Key, Reg>,
     /// What ever was registered with a value.
     owners: BTreeMap<u64, BTreeSet<Key>>,
-    asleep: [bool; 2],
+    /// What a thread that sleeps has room for.
+    asleep: [Option<usize>; 2],
     exposed: u32,
 }
 
@@ -30,7 +31,7 @@ impl Sim {
             set: Set::new(),
             believed: BTreeMap::new(),
             owners: BTreeMap::new(),
-            asleep: [false; 2],
+            asleep: [None; 2],
             exposed: 0,
         }
     }
@@ -41,7 +42,7 @@ impl Sim {
 
     fn ready(&self, file: usize) -> u32 {
         let f = &self.kernel.files[file];
-        OUT | if f.is_readable() { IN } else { 0 }
+        f.always() | OUT | if f.is_readable() { IN } else { 0 }
     }
 
     pub fn control(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), String> {
@@ -64,6 +65,9 @@ impl Sim {
         if !core::mem::take(&mut self.kernel.files[file].unconnected) {
             return;
         }
+        // Whether the one report of a registration from before was told, the set need not know.
+        let before = self.believed.iter_mut().filter(|(key, reg)| key.0 == file && reg.events & ONESHOT != 0);
+        before.for_each(|(_, reg)| reg.doubtful = true);
         let number = self.kernel.numbers.iter().find(|&(_, &f)| f == file).map(|(&fd, _)| fd);
         if let Some(fd) = number {
             self.set.connected(fd, file as u32, &mut self.kernel);
@@ -80,7 +84,7 @@ impl Sim {
         f.put += 1;
         if !Kernel::is_conn(file) {
             self.kernel.event(file);
-        } else if f.hot && asleep {
+        } else if f.hot && f.grouped && asleep {
             self.kernel.group = Group::Told;
             self.kernel.bell(file);
         } else if !f.hot && !f.rung {
@@ -118,6 +122,17 @@ impl Sim {
         arrived(&mut self.believed, file);
     }
 
+    /// The peer resets a connection.
+    pub fn resets(&mut self, file: usize, killed: bool) {
+        self.connects(file);
+        let f = &mut self.kernel.files[file];
+        if Kernel::is_conn(file) && !f.ended && f.in_flight == 0 {
+            (f.ended, f.reset, f.killed) = (true, true, killed);
+            changed(&mut self.kernel.regs, file);
+            changed(&mut self.believed, file);
+        }
+    }
+
     /// The bytes in flight arrive, one after the other.
     pub fn lands(&mut self, file: usize) {
         let f = &mut self.kernel.files[file];
@@ -141,6 +156,9 @@ impl Sim {
         if core::mem::take(&mut f.on_tcp) > 0 && (!all || f.in_flight > 0 || f.put == f.taken) {
             // No more was asked for, or can be had.
             return;
+        }
+        if f.reset && all {
+            f.young = true;
         }
         f.taken = if all { f.put } else { f.put.min(f.taken + 1) };
         // Every receive arms anew (W5), and takes the bells when nothing is left.
@@ -221,6 +239,15 @@ impl Sim {
         self.set.is_used_by_relatives(&mut self.kernel);
     }
 
+    /// It sets interest in the next event of a connection anew.
+    pub fn relative_sets_anew(&mut self, file: usize, fd: i32) {
+        for regs in [&mut self.kernel.regs, &mut self.believed] {
+            let reg = *regs.get(&(file, fd)).unwrap();
+            let kernels = self.kernel.numbers.get(&fd).copied();
+            control(regs, kernels, libc::EPOLL_CTL_MOD, fd, reg.events, reg.data).unwrap();
+        }
+    }
+
     /// The kernel tells it of a connection, and it takes the bell.
     pub fn tells_a_relative(&mut self, file: usize) {
         self.kernel.files[file].bells = 0;
@@ -296,7 +323,7 @@ impl Sim {
         self.kernel.kick = None;
         self.kernel.group = Group::Awake;
         self.believed.clear();
-        (self.exposed, self.asleep) = (0, [false; 2]);
+        (self.exposed, self.asleep) = (0, [None; 2]);
     }
 
     /// Another set registers a connection, or no more.
@@ -409,7 +436,7 @@ impl Sim {
     }
 
     pub fn look(&mut self, thread: usize, max: usize) -> Result<(), String> {
-        if self.asleep[thread] {
+        if self.asleep[thread].is_some() {
             return Ok(());
         }
         let max = if max == 4 { 32 } else { max };
@@ -417,19 +444,33 @@ impl Sim {
     }
 
     pub fn sleep(&mut self, thread: usize) -> Result<(), String> {
-        if self.asleep[thread] {
+        self.sleep_with(thread, 8)
+    }
+
+    /// The same with room for so many events.
+    pub fn sleep_with(&mut self, thread: usize, room: usize) -> Result<(), String> {
+        if self.asleep[thread].is_some() {
             return Ok(());
         }
         self.set.enter(thread as u32 + 1, &mut self.kernel);
-        self.go_on(thread)
+        self.go_on(thread, room)
+    }
+
+    /// A receive or a poll that waits looks at a connection which no set watches.
+    pub fn heats(&mut self, file: usize) {
+        self.connects(file);
+        let f = &mut self.kernel.files[file];
+        if f.watched == 0 && !f.uncounted && !f.young && f.is_in_ring() && !f.ended {
+            (f.hot, f.grouped, f.rung) = (true, false, false);
+        }
     }
 
     /// A thread inside its wait: until it has something, or sleeps.
-    fn go_on(&mut self, thread: usize) -> Result<(), String> {
+    fn go_on(&mut self, thread: usize, room: usize) -> Result<(), String> {
         let tid = thread as u32 + 1;
         for _ in 0..20 {
             if self.set.hot() > 0 || self.set.peeks() > 0 {
-                let told = self.gather(8);
+                let told = self.gather(room);
                 if !told.is_empty() {
                     self.set.leave(tid, &mut self.kernel);
                     return self.check(&told, None);
@@ -442,7 +483,7 @@ impl Sim {
                 continue;
             }
             self.set.sleeps(tid, true);
-            self.asleep[thread] = true;
+            self.asleep[thread] = Some(room);
             return Ok(());
         }
         Err("it has news for ever, and reports nothing".into())
@@ -455,16 +496,17 @@ impl Sim {
             return Err(format!("the inner set is watched {watched} times: {:?}", self.kernel.files[INNER]));
         }
         for _ in 0..40 {
-            let Some(thread) = (0..2).find(|&t| self.asleep[t]) else { return Ok(()) };
+            let sleeper = (0..2).find_map(|t| Some((t, self.asleep[t]?)));
+            let Some((thread, room)) = sleeper else { return Ok(()) };
             if !self.kernel.is_ready() {
                 break;
             }
-            self.asleep[thread] = false;
+            self.asleep[thread] = None;
             self.set.sleeps(thread as u32 + 1, false);
             self.kernel.group = Group::Awake;
-            let told = self.gather(8);
+            let told = self.gather(room);
             if told.is_empty() {
-                self.go_on(thread)?;
+                self.go_on(thread, room)?;
             } else {
                 self.set.leave(thread as u32 + 1, &mut self.kernel);
                 self.check(&told, None)?;
@@ -473,7 +515,7 @@ impl Sim {
         self.is_seen_from_outside()?;
         // The bell that tells it may be on its way, behind bytes.
         let comes = self.kernel.files.iter().any(|f| f.grouped && f.bells_in_flight > 0);
-        let asleep = self.asleep.iter().any(|&a| a) && !(self.kernel.group == Group::Told && comes);
+        let asleep = self.asleep.iter().any(Option::is_some) && !(self.kernel.group == Group::Told && comes);
         for (key, reg) in &self.believed {
             let bits = self.ready(key.0) & reg.events;
             if asleep && reg.edge && !reg.spent && bits != 0 {
@@ -486,7 +528,7 @@ impl Sim {
     /// A program that watches the set from outside asks the kernel alone. So the kernel's set must be ready while anything is to be
     /// reported; and where an event of ours makes it ready, something must be.
     fn is_seen_from_outside(&mut self) -> Result<(), String> {
-        let asleep = self.asleep.iter().any(|&a| a);
+        let asleep = self.asleep.iter().any(Option::is_some);
         if self.exposed > 0 && !asleep && self.kernel.kick.is_some() {
             self.set.is_ready(&mut self.kernel);
             let holds = |(key, reg): (&Key, &Reg)| self.ready(key.0) & reg.events & IN != 0 && !reg.spent;
@@ -530,6 +572,10 @@ impl Sim {
             {
                 return Err(format!("told of {who:?} more than once in one wait: {told:x?}"));
             }
+            let alone = self.owners.get(&data).is_some_and(|owners| owners.len() == 1);
+            if alone && who.iter().all(|k| self.believed[k].spent && !self.believed[k].doubtful) {
+                return Err(format!("told {bits:#x} of {who:?} a second time"));
+            }
             let there = who.iter().fold(0, |b, k| b | self.ready(k.0) & self.believed[k].events);
             if bits & (IN | OUT) & !there != 0 && who.len() == 1 {
                 return Err(format!("told {bits:#x} of {who:?}, which has {there:#x}"));
@@ -551,6 +597,8 @@ impl Sim {
                 reg.edge = false;
                 reg.spent = reg.events & ONESHOT != 0;
             }
+            // With something to read the program finds the end itself.
+            let bits = if heard & IN != 0 { bits & !ALWAYS } else { bits };
             if heard & bits != bits {
                 missing.push((key, bits, heard, *reg));
             }
