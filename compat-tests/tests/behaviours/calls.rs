@@ -15,6 +15,7 @@ same_everywhere! {
     msg_trunc => Pair::c("recv_flags").arg("trunc");
     nothing_to_send_or_receive => Pair::c("recv_flags").arg("empty");
     bad_address => Pair::c("recv_flags").arg("bad_address");
+    so_rcvlowat_set_while_bytes_are_there => Pair::c("recv_flags").arg("low_water");
     fionread_and_siocoutq => Pair::c("recv_flags").arg("pending");
     so_rcvtimeo => Pair::c("timeouts").arg("receive");
     so_rcvtimeo_of_bytes_that_come_one_by_one => Pair::c("timeouts").arg("trickle");

@@ -45,6 +45,7 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
 fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
     let stage = match c.stage_of_call() {
         Stage::Accepted => c.settled_stage(),
+        Stage::Live if c.ends_leave() => Stage::Plain,
         stage => stage,
     };
     match stage {
