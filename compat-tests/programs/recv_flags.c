@@ -1,7 +1,7 @@
 /*
  * Flags of recv and send, and byte counts. Modes: zerocopy, peek, peek_until, peek_waitall, waitall, dontwait, trunc,
  * empty, bad_address, pending, told_beside (how much is left, in a control message), low_water (a mark that is set while
- * bytes are there, and holds for what comes later).
+ * bytes are there, and holds for what comes later), no_length (a length of -1, as of a read that failed).
  */
 #include "common.h"
 
@@ -309,6 +309,23 @@ static void low_water(int fd) {
     take(fd, 1);
 }
 
+static void no_length(int fd) {
+    static char bytes[100];
+    volatile size_t minus_one = (size_t)-1;
+    outcome("write of -1", write(fd, bytes, minus_one));
+    have(fd, 10);
+    outcome("read of -1", read(fd, bytes, minus_one));
+    struct iovec piece = {bytes, minus_one};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    outcome("writev of -1", writev(fd, &piece, 1));
+    outcome("readv of -1", readv(fd, &piece, 1));
+    outcome("sendmsg of -1", sendmsg(fd, &message, 0));
+    outcome("recvmsg of -1", recvmsg(fd, &message, 0));
+    take(fd, 10);
+    have(fd, 10);
+    take(fd, 10);
+}
+
 void tester(int fd) {
     static const struct {
         const char *name;
@@ -317,7 +334,7 @@ void tester(int fd) {
         {"told_beside", told_beside}, {"zerocopy", zerocopy}, {"peek", peek},             {"peek_until", peek_until}, {"peek_waitall", peek_waitall},
         {"waitall", waitall},   {"dontwait", dontwait},     {"trunc", truncated},
         {"empty", empty},       {"bad_address", bad_address}, {"pending", pending},
-        {"low_water", low_water},
+        {"low_water", low_water}, {"no_length", no_length},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (mode_is(modes[i].name))

@@ -16,6 +16,7 @@ same_everywhere! {
     nothing_to_send_or_receive => Pair::c("recv_flags").arg("empty");
     bad_address => Pair::c("recv_flags").arg("bad_address");
     so_rcvlowat_set_while_bytes_are_there => Pair::c("recv_flags").arg("low_water");
+    a_length_of_minus_one => Pair::c("recv_flags").arg("no_length");
     fionread_and_siocoutq => Pair::c("recv_flags").arg("pending");
     so_rcvtimeo => Pair::c("timeouts").arg("receive");
     so_rcvtimeo_of_bytes_that_come_one_by_one => Pair::c("timeouts").arg("trickle");

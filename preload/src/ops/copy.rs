@@ -9,7 +9,7 @@ use libc::{off64_t, size_t, ssize_t};
 
 use super::{errno, fail, took};
 use crate::channel::Channel;
-use crate::walk::nowhere;
+use crate::walk::{nowhere, MOST};
 use crate::{kept, real};
 
 /// Bytes copied at a time on the stack, which may be a small one.
@@ -24,8 +24,6 @@ fn with_buffer<R>(n: usize, mut f: impl FnMut(&mut [u8]) -> R) -> R {
 }
 /// What a pipe counts in.
 const PAGE: usize = 4096;
-/// The most that one call moves, as in the kernel.
-const MOST: usize = 0x7fff_f000;
 
 fn live(fd: c_int) -> bool {
     let conn = Channel::of(fd);

@@ -12,7 +12,7 @@ use crate::channel::Channel;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::real;
-use crate::walk::{nowhere, Walk};
+use crate::walk::{is_no_length, nowhere, Walk};
 use crate::{fdtable, state};
 
 #[inline(always)]
@@ -96,8 +96,8 @@ fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
 pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { real::read()(fd, buf, n) };
-    // Unlike recv, read of nothing returns at once.
-    if fdtable::conn(fd).is_none() || n == 0 {
+    // Unlike recv, read of nothing returns at once, and so does one of no length.
+    if fdtable::conn(fd).is_none() || n == 0 || is_no_length(n) {
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
@@ -161,8 +161,9 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's message header.
     let m = unsafe { &mut *msg };
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
-        return fail(libc::EMSGSIZE);
+    let mut w = match unsafe { Walk::list(m.msg_iov, m.msg_iovlen) } {
+        Ok(w) => w,
+        Err(e) => return fail(e),
     };
     let outcome = receive(fd, &mut w, flags);
     answered(fd, m, matches!(outcome, Outcome::Done(Ok(_))), flags);
@@ -267,8 +268,9 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
     // SAFETY: the program's arguments, as they came.
     let real = |m: *mut msghdr| unsafe { real::recvmsg()(at.fd(), m, flags) };
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
-        return fail(libc::EMSGSIZE);
+    let mut w = match unsafe { Walk::list(m.msg_iov, m.msg_iovlen) } {
+        Ok(w) => w,
+        Err(e) => return fail(e),
     };
     match within(Channel::new(family, at.fd(), at.conn()), at, &mut w, flags) {
         Outcome::Done(result) => {
@@ -383,7 +385,7 @@ unsafe fn scatter(
         return real();
     }
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
+    let Ok(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
     // Unlike recvmsg, readv of nothing returns at once.
     if w.left() == 0 && !w.is_bad() {
         return real();

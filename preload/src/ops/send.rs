@@ -11,7 +11,7 @@ use super::{fail, took, Outcome, RWF_NOWAIT};
 use crate::channel::Channel;
 use crate::inside::Inside;
 use crate::real;
-use crate::walk::{nowhere, Walk};
+use crate::walk::{is_no_length, nowhere, Walk};
 use crate::{fdtable, leave, state, tx};
 
 #[inline(always)]
@@ -146,7 +146,8 @@ impl Channel {
 pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { real::write()(fd, buf, n) };
-    if fdtable::conn(fd).is_none() {
+    // Unlike send, write does not take what it can of no length.
+    if fdtable::conn(fd).is_none() || is_no_length(n) {
         return real();
     }
     let mut w = Walk::one(buf.cast_mut().cast(), n);
@@ -216,8 +217,9 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
         };
     }
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
-        return fail(libc::EMSGSIZE);
+    let mut w = match unsafe { Walk::list(m.msg_iov, m.msg_iovlen) } {
+        Ok(w) => w,
+        Err(e) => return fail(e),
     };
     transmit(fd, &mut w, flags).go(|| real(msg))
 }
@@ -290,8 +292,9 @@ unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { real::sendmsg()(fd, m, flags) };
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
-        return fail(libc::EMSGSIZE);
+    let mut w = match unsafe { Walk::list(m.msg_iov, m.msg_iovlen) } {
+        Ok(w) => w,
+        Err(e) => return fail(e),
     };
     let (entry, c) = (fdtable::word(fd), Channel::new(family, fd, at.conn()));
     if flags & !tx::FLAGS == 0 && at.is(entry) && !w.is_bad() {
@@ -338,7 +341,7 @@ unsafe fn gather(
         return real();
     }
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
+    let Ok(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
     // Unlike sendmsg, writev of nothing does not even look at the connection.
     if w.left() == 0 && !w.is_bad() {
         return real();
