@@ -41,6 +41,9 @@ same_everywhere! {
     closed_under_a_receive_that_ends => Pair::c("closed_under").arg("eof");
     closed_under_a_peek => Pair::c("closed_under").arg("peek");
     closed_under_a_send => Pair::c("closed_under").arg("send");
+    closed_under_a_sendfile => Pair::c("closed_under").arg("sendfile");
+    replaced_file_under_a_sendfile => Pair::c("closed_under").arg("from");
+    closed_under_a_splice => Pair::c("closed_under").arg("splice");
     closed_after_a_jump_out_of_a_receive => Pair::c("closed_under").arg("jump");
     closed_after_a_cancelled_receive => Pair::c("closed_under").arg("cancel");
     closed_under_a_receive_beside_a_fork => Pair::c("closed_under").arg("fork");

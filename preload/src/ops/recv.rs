@@ -222,7 +222,7 @@ unsafe fn messages(
         // SAFETY: the program's message.
         let got = unsafe { message(family, at, &mut m.msg_hdr, (flags & !libc::MSG_WAITFORONE) | wait) };
         if got < 0 {
-            Channel::new(family, at.fd(), at.conn()).keep_error(done);
+            Channel::new(family, at.fd(), at.conn()).keep_error(done as usize);
             return if done > 0 { done } else { -1 };
         }
         // At the end of the stream every message has no bytes, and is one.
@@ -238,7 +238,7 @@ unsafe fn messages(
 
 impl Channel {
     /// An error behind messages that were received: the next call is told, but for those that say "not now".
-    fn keep_error(&self, done: c_int) {
+    pub(super) fn keep_error(&self, done: usize) {
         let e = super::errno();
         if done > 0 && !matches!(e, libc::EAGAIN | libc::EINTR) {
             self.error.store(e as u32, Ordering::Relaxed);
@@ -282,6 +282,29 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
         Outcome::Again => unsafe { message(family, at, m, flags) },
         Outcome::Counted(flight, _) => {
             let n = real(m);
+            flight.fetch_sub(1, Ordering::SeqCst);
+            n
+        }
+    }
+}
+
+/// A receive into memory of ours that is part of a call on an open file, whose number may have changed.
+pub(super) fn piece(family: Family, at: Inside, buf: &mut [u8], flags: c_int) -> ssize_t {
+    let (fd, p, n) = (at.fd(), buf.as_mut_ptr(), buf.len());
+    // SAFETY: the buffer.
+    let real = || unsafe { real::recv()(fd, p.cast(), n, flags) };
+    let (mut w, entry, c) = (Walk::one(p, n), fdtable::word(fd), Channel::new(family, fd, at.conn()));
+    if flags & !libc::MSG_DONTWAIT == 0 && at.is(entry) {
+        if let Some(n) = c.quick_receive(entry, &mut w) {
+            return n as ssize_t;
+        }
+    }
+    match within(c, at, &mut w, flags) {
+        Outcome::Done(result) => super::give(result),
+        Outcome::Kernel | Outcome::Noted(_) => real(),
+        Outcome::Again => piece(family, at, buf, flags),
+        Outcome::Counted(flight, _) => {
+            let n = real();
             flight.fetch_sub(1, Ordering::SeqCst);
             n
         }
