@@ -28,6 +28,7 @@ same_everywhere! {
     sendfile_of_no_file => Pair::c("sendfile_splice").arg("no_file");
     splice_to_the_socket => Pair::c("sendfile_splice").arg("splice_out");
     splice_from_the_socket => Pair::c("sendfile_splice").arg("splice_in");
+    splice_before_a_reset => Pair::c("sendfile_splice").arg("reset");
     splice_and_sendfile_never_block => Pair::c("sendfile_splice").arg("never_blocks");
     calls_for_pipes_and_files_only => Pair::c("sendfile_splice").arg("pipes_only");
     fdopen_one_stream_each_way => Pair::c("stdio_socket").arg("fdopen");

@@ -251,11 +251,22 @@ fn fill_pipe(
             }
         }
         let room = (n - sum).min(buf.len()).min(pages * PAGE);
+        let c = Channel::new(family, at.fd(), at.conn());
+        // What lies behind the last byte, an error or the end, is for the next call to tell.
+        if sum > 0 && !c.has_bytes() {
+            break;
+        }
         // Whether the socket waits is for its own flag to say, not for that of the pipe's end.
         let flags = if sum > 0 { libc::MSG_DONTWAIT } else { 0 };
         let got = super::recv::piece(family, at, &mut buf[..room], flags);
         if got <= 0 {
-            return if sum > 0 { sum as ssize_t } else { got };
+            if sum == 0 {
+                return got;
+            }
+            if got < 0 {
+                c.keep_error(sum);
+            }
+            break;
         }
         let got = got as usize;
         write_all(pipe.fd(), &buf[..got]);
