@@ -7,7 +7,7 @@ use dp_channel::family::{Family, Stage};
 use dp_edge::sys::raw;
 use libc::{off64_t, size_t, ssize_t};
 
-use super::{errno, fail, took};
+use super::{errno, fail, took, uncancelled};
 use crate::channel::Channel;
 use crate::inside::{self, held, Inside};
 use crate::walk::{nowhere, MOST};
@@ -42,18 +42,21 @@ pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t)
     if !live(out) || (!offset.is_null() && nowhere(offset)) {
         return real(out);
     }
-    if !is_file(from) {
-        return super::send::by_kernel(out, real);
-    }
-    let frame = 0u8;
-    // One call, and one open file: whatever becomes of the number between two pieces.
-    let (Some(family), Some(at)) = (state::family(), Inside::enter(out, &frame)) else {
-        return real(out);
-    };
-    // SAFETY: the program's arguments.
-    let done = with_buffer(n, |buf| unsafe { copy_file((family, at), from, offset, n, buf) });
-    at.leave();
-    done
+    // It is no point of cancellation, and what it is made of here is.
+    uncancelled(|| {
+        if !is_file(from) {
+            return super::send::by_kernel(out, real);
+        }
+        let frame = 0u8;
+        // One call, and one open file: whatever becomes of the number between two pieces.
+        let (Some(family), Some(at)) = (state::family(), Inside::enter(out, &frame)) else {
+            return real(out);
+        };
+        // SAFETY: the program's arguments.
+        let done = with_buffer(n, |buf| unsafe { copy_file((family, at), from, offset, n, buf) });
+        at.leave();
+        done
+    })
 }
 
 /// Whether it is a file with bytes in it. Of other things, and of files that are made as they are read, the kernel knows
@@ -245,7 +248,8 @@ fn fill_pipe(
     }
     while sum < n {
         if pages == 0 {
-            match room_in_pipe(pipe.fd(), pipe.size, false) {
+            // Past the first bytes a cancellation would lose them.
+            match uncancelled(|| room_in_pipe(pipe.fd(), pipe.size, false)) {
                 Ok(0) | Err(_) => break,
                 Ok(more) => pages = more,
             }
@@ -269,7 +273,7 @@ fn fill_pipe(
             break;
         }
         let got = got as usize;
-        write_all(pipe.fd(), &buf[..got]);
+        uncancelled(|| write_all(pipe.fd(), &buf[..got]));
         sum += got;
         pages -= got.div_ceil(PAGE);
         // Nothing is left, or an urgent byte comes next, which no call goes across.
