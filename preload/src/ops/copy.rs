@@ -11,7 +11,7 @@ use super::{errno, fail, took, uncancelled};
 use crate::channel::Channel;
 use crate::inside::{self, held, Inside};
 use crate::walk::{nowhere, MOST};
-use crate::{kept, real, state};
+use crate::{kept, real, signals, state};
 
 /// Bytes copied at a time on the stack, which may be a small one.
 const LITTLE: usize = 512;
@@ -95,6 +95,8 @@ unsafe fn copy_file(
     // Another thread may put another file at the number between two pieces.
     let file = if n > buf.len() && !inside::alone() { identity(from) } else { None };
     let is_same = || file.is_none() || identity(from) == file;
+    let mut interrupted = false;
+    signals::begin();
     // SAFETY: no pointers but the program's offset.
     let mut at = unsafe {
         if offset.is_null() {
@@ -120,7 +122,10 @@ unsafe fn copy_file(
             }
             break;
         }
-        let sent = super::send::piece(family, at_out, &buf[..got as usize], 0);
+        // On TCP a handler ends the call where it waits for room next. A piece forgets what came before it.
+        interrupted |= done > 0 && signals::came();
+        let flags = if interrupted { libc::MSG_DONTWAIT } else { 0 };
+        let sent = super::send::piece(family, at_out, &buf[..got as usize], flags);
         if sent < 0 {
             if done == 0 {
                 return -1;
