@@ -6,6 +6,9 @@
  *   eof      the peer ends instead of speaking
  *   peek     the blocked receive only looks
  *   send     close under a blocked send: all it was given arrives, and the end after that
+ *   sendfile the same under a blocked sendfile
+ *   from     another file is put at the number of the one that a blocked sendfile sends: nothing of it goes out
+ *   splice   close under a splice that waits for bytes: they go into the pipe that it began with
  *   jump     a signal handler jumps out of a blocked recv, with another thread about: close ends the connection
  *   cancel   a thread blocked in recv is cancelled: close ends the connection
  *   fork     a child is forked while a thread is blocked in recv: closing its copies is the parent's affair
@@ -15,6 +18,8 @@
 #include "common.h"
 
 #include <setjmp.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 
 static int listener;
 static int blocked_fd;
@@ -122,10 +127,20 @@ static void prepare_much(void) {
     fill(much, MUCH, 7);
 }
 
+static int much_file(void) {
+    int file = MUST(memfd_create("much", MFD_CLOEXEC));
+    write_all(file, much, MUCH);
+    return file;
+}
+
+static int file_to_send = -1;
+
 static void *send_much(void *argument) {
     struct call *call = argument;
+    off_t offset = 0;
     blocker = gettid();
-    call->result = send(call->fd, much, MUCH, MSG_NOSIGNAL);
+    call->result = file_to_send >= 0 ? sendfile(call->fd, file_to_send, &offset, MUCH)
+                                       : send(call->fd, much, MUCH, MSG_NOSIGNAL);
     return NULL;
 }
 
@@ -133,6 +148,8 @@ static void under_send(void) {
     prepare_much();
     int fd = accepted(listener);
     struct call call = {.fd = fd};
+    if (mode_is("sendfile"))
+        file_to_send = much_file();
     pthread_t thread = start_thread(send_much, &call);
     let_it_block();
     close(fd);
@@ -147,6 +164,30 @@ static void under_send(void) {
     close(next);
 }
 
+static void under_sendfile(void) {
+    prepare_much();
+    int fd = accepted(listener), other = MUST(memfd_create("other", MFD_CLOEXEC));
+    struct call call = {.fd = fd};
+    file_to_send = much_file();
+    MUST(ftruncate(other, MUCH));
+    pthread_t thread = start_thread(send_much, &call);
+    let_it_block();
+    MUST(dup2(other, file_to_send));
+    mark("closed", 1);
+    pthread_join(thread, NULL);
+    mark("sent", (uint64_t)call.result);
+    close(fd);
+}
+
+static void read_a_part(void) {
+    prepare_much();
+    int fd = connected();
+    await_mark("closed");
+    uint64_t sum = SUM_START, size = read_to_eof(fd, &sum);
+    say("what was said to be sent: %s", size == await_mark("sent") ? "yes" : "no");
+    say("of the first file: %s", size > 0 && sum == checksum(SUM_START, much, size) ? "yes" : "no");
+}
+
 static void read_much(void) {
     prepare_much();
     int fd = connected();
@@ -156,6 +197,46 @@ static void read_much(void) {
     uint64_t sum = SUM_START, size = read_to_eof(fd, &sum);
     say("all of it: %s", size == MUCH && sum == checksum(SUM_START, much, MUCH) ? "yes" : "no");
     serve_asks(next);
+}
+
+static int pipe_ends[2];
+
+static void *splice_some(void *argument) {
+    struct call *call = argument;
+    blocker = gettid();
+    call->result = splice(call->fd, NULL, pipe_ends[1], NULL, 100, 0);
+    return NULL;
+}
+
+static void say_queued(const char *whose, int pipe) {
+    int there = -1;
+    MUST(ioctl(pipe, FIONREAD, &there));
+    say("in %s pipe: %d", whose, there);
+}
+
+static void under_splice(void) {
+    int other[2], fd = accepted(listener), next = accepted(listener);
+    struct call call = {.fd = fd};
+    MUST(pipe(pipe_ends));
+    MUST(pipe(other));
+    pthread_t thread = start_thread(splice_some, &call);
+    let_it_block();
+    MUST(dup2(other[1], pipe_ends[1]));
+    MUST(dup2(next, fd));
+    mark("speak", 1);
+    pthread_join(thread, NULL);
+    say_call("spliced", &call);
+    say_queued("its own", pipe_ends[0]);
+    say_queued("another", other[0]);
+}
+
+static void speak_to_splice(void) {
+    int fd = connected(), next = connected();
+    await_mark("speak");
+    write_all(next, "another", 7);
+    write_all(fd, "hello", 5);
+    char byte;
+    say("the end: %zd", recv(fd, &byte, 1, MSG_NOSIGNAL));
 }
 
 static void jump(int number) {
@@ -308,8 +389,12 @@ static void stress_client(void) {
 
 void server(void) {
     listener = listen_here();
-    if (mode_is("send"))
+    if (mode_is("send") || mode_is("sendfile"))
         under_send();
+    else if (mode_is("from"))
+        under_sendfile();
+    else if (mode_is("splice"))
+        under_splice();
     else if (mode_is("jump"))
         jumped_out();
     else if (mode_is("cancel"))
@@ -323,8 +408,12 @@ void server(void) {
 }
 
 void client(void) {
-    if (mode_is("send"))
+    if (mode_is("send") || mode_is("sendfile"))
         read_much();
+    else if (mode_is("from"))
+        read_a_part();
+    else if (mode_is("splice"))
+        speak_to_splice();
     else if (mode_is("stress"))
         stress_client();
     else if (mode_is("jump") || mode_is("cancel") || mode_is("fork"))

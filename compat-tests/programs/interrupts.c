@@ -9,10 +9,13 @@
  *   slow_shutdown, slow_other    another thread shuts down beside such a send, or sends what is not to wait
  *   cancel      pthread_cancel of a thread blocked in recv; the connection stays usable
  *   busy        pthread_cancel of a thread that only sends, and need not wait
+ *   sendfile    no point of cancellation: a thread that is to be cancelled sends its file first
  */
 #include "common.h"
 
+#include <sys/mman.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 
 static volatile sig_atomic_t signals;
 static volatile bool returned;
@@ -231,6 +234,29 @@ static void cancel_busy(void) {
     }
 }
 
+enum { FILE_SIZE = 1 << 20 };
+
+static ssize_t sent_of_file = -1;
+static off_t offset;
+
+static void *send_a_file(void *unused) {
+    int file = MUST(memfd_create("file", MFD_CLOEXEC));
+    MUST(ftruncate(file, FILE_SIZE));
+    pthread_cancel(pthread_self());
+    sent_of_file = sendfile(connection, file, &offset, FILE_SIZE);
+    pthread_testcancel();
+    return unused;
+}
+
+static void cancel_sendfile(void) {
+    void *result = NULL;
+    pthread_t thread = start_thread(send_a_file, NULL);
+    CHECK(pthread_join(thread, &result) == 0);
+    say("cancelled: %s", result == PTHREAD_CANCELED ? "yes" : "no");
+    outcome("sendfile", sent_of_file);
+    outcome("offset", (ssize_t)offset);
+}
+
 void tester(int fd) {
     connection = fd;
     main_thread = pthread_self();
@@ -244,6 +270,8 @@ void tester(int fd) {
         blocked_send();
     else if (mode_is("busy"))
         cancel_busy();
+    else if (mode_is("sendfile"))
+        cancel_sendfile();
     else if (strncmp(program_argv[3], "slow", 4) == 0)
         send_to_a_slow_one();
     else
@@ -251,7 +279,7 @@ void tester(int fd) {
 }
 
 void helper(int fd) {
-    if (mode_is("busy")) {
+    if (mode_is("busy") || mode_is("sendfile")) {
         read_to_eof(fd, NULL);
         return;
     }

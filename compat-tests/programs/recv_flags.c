@@ -1,6 +1,7 @@
 /*
  * Flags of recv and send, and byte counts. Modes: zerocopy, peek, peek_until, peek_waitall, waitall, dontwait, trunc,
- * empty, bad_address, pending, told_beside (how much is left, in a control message).
+ * empty, bad_address, pending, told_beside (how much is left, in a control message), low_water (a mark that is set while
+ * bytes are there, and holds for what comes later), no_length (a length of -1, as of a read that failed).
  */
 #include "common.h"
 
@@ -283,6 +284,48 @@ static void pending(int fd) {
     say("nothing unsent");
 }
 
+/* The peer sleeps while the mark is set, and so does not see that; then a byte comes, and more of them later. */
+static void low_water(int fd) {
+    char bytes[1000];
+    int mark = 100;
+    ask(fd, 20);
+    ask_later(fd, 1, 300);
+    while (waiting_bytes(fd) < 20)
+        sleep_ms(1);
+    take(fd, 10);
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
+    take(fd, 10);
+    for (int i = 0; i < 3; i++) {
+        while (waiting_bytes(fd) < 1)
+            sleep_ms(1);
+        /* What the call has taken already does not count: Linux wakes it for no less than the mark. */
+        ask_later(fd, (uint32_t)mark, 100);
+        ssize_t n = recv(fd, bytes, sizeof bytes, 0);
+        outcome("recv of 1, and of 100 later", n);
+        CHECK(n > 0 && is_pattern(bytes, (size_t)n, taken));
+        taken += (uint64_t)n;
+        ask(fd, 1);
+    }
+    take(fd, 1);
+}
+
+static void no_length(int fd) {
+    static char bytes[100];
+    volatile size_t minus_one = (size_t)-1;
+    outcome("write of -1", write(fd, bytes, minus_one));
+    have(fd, 10);
+    outcome("read of -1", read(fd, bytes, minus_one));
+    struct iovec piece = {bytes, minus_one};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    outcome("writev of -1", writev(fd, &piece, 1));
+    outcome("readv of -1", readv(fd, &piece, 1));
+    outcome("sendmsg of -1", sendmsg(fd, &message, 0));
+    outcome("recvmsg of -1", recvmsg(fd, &message, 0));
+    take(fd, 10);
+    have(fd, 10);
+    take(fd, 10);
+}
+
 void tester(int fd) {
     static const struct {
         const char *name;
@@ -291,6 +334,7 @@ void tester(int fd) {
         {"told_beside", told_beside}, {"zerocopy", zerocopy}, {"peek", peek},             {"peek_until", peek_until}, {"peek_waitall", peek_waitall},
         {"waitall", waitall},   {"dontwait", dontwait},     {"trunc", truncated},
         {"empty", empty},       {"bad_address", bad_address}, {"pending", pending},
+        {"low_water", low_water}, {"no_length", no_length},
     };
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (mode_is(modes[i].name))

@@ -2,7 +2,7 @@
  * Bytes between a file and the connection without passing through the program.
  * Modes: sendfile, splice_out (file, pipe, socket), splice_in (socket, pipe, file);
  * never_blocks (nonblocking ends, full and empty in turn), pipes_only (calls that take no socket),
- * no_file (sendfile from what is no ordinary file).
+ * no_file (sendfile from what is no ordinary file), reset (splice_in of all that was sent before a reset).
  */
 #include "common.h"
 
@@ -181,8 +181,37 @@ static void no_file(int fd) {
     }
 }
 
+/* As much as is copied at a time: what comes behind it is the next call's. */
+#define PIECE (64 * 1024)
+
+static void splice_before_a_reset(int fd) {
+    int ends[2], there = 0;
+    MUST(pipe(ends));
+    MUST(fcntl(ends[1], F_SETPIPE_SZ, 1 << 20));
+    mark("talk", 0);
+    await_mark("gone");
+    while (there < PIECE)
+        MUST(ioctl(fd, FIONREAD, &there));
+    outcome("splice", splice(fd, NULL, ends[1], NULL, 1 << 20, 0));
+    outcome("splice behind it", splice(fd, NULL, ends[1], NULL, 1 << 20, 0));
+    outcome("splice at the end", splice(fd, NULL, ends[1], NULL, 1 << 20, 0));
+}
+
+static void reset_behind(int fd) {
+    await_mark("talk");
+    write_all(fd, data, PIECE);
+    struct linger none = {1, 0};
+    MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none));
+    MUST(close(fd));
+    mark("gone", 0);
+}
+
 void tester(int fd) {
     fill(data, SIZE, 77);
+    if (mode_is("reset")) {
+        splice_before_a_reset(fd);
+        return;
+    }
     if (mode_is("never_blocks")) {
         never_blocks(fd, data_file(true));
         return;
@@ -209,6 +238,10 @@ void tester(int fd) {
 
 void helper(int fd) {
     fill(data, SIZE, 77);
+    if (mode_is("reset")) {
+        reset_behind(fd);
+        return;
+    }
     if (mode_is("splice_in")) {
         write_all(fd, data, SIZE);
         MUST(shutdown(fd, SHUT_WR));

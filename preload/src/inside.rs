@@ -15,6 +15,7 @@
 //! by a plain store, for those who unmap rings alone ([`brief`]).
 
 pub mod brief;
+pub mod held;
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
@@ -453,6 +454,7 @@ pub fn inherited(forget: impl Fn(u32)) {
         return;
     }
     brief::inherited();
+    held::inherited();
     for place in places() {
         place.word.store(0, Ordering::Relaxed);
         place.tid.store(0, Ordering::Relaxed);

@@ -134,26 +134,13 @@ impl Channel {
         }
         let left = self.as_receiver(|| {
             self.drain_for_close(&inward, rx::Patience::Stranger);
-            let left = || (self.has_unread(&inward), self.has_bells_left(&inward));
-            if left() == (false, false) {
-                inward.word.stops_reading();
-            }
-            left()
+            self.left_behind(&inward)
         });
         let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
         if let Some(i) = fdtable::conn(self.fd).filter(|_| rest) {
             epoll::bells_are_gone(i);
         }
-        // What the program asked of TCP holds again.
-        let _ = raw::setsockopt_int(
-            self.fd,
-            libc::IPPROTO_TCP,
-            libc::TCP_NODELAY,
-            i32::from(self.has(Conn::NODELAY)),
-        );
-        if self.has(Conn::CORK) {
-            let _ = raw::setsockopt_int(self.fd, libc::IPPROTO_TCP, libc::TCP_CORK, 1);
-        }
+        self.holds_back_as_asked();
         if !rest && !bells && !self.has(Conn::OWES) {
             self.set_stage(Stage::Plain);
         }
@@ -165,6 +152,49 @@ impl Channel {
             true if !rest => Left::Stranded,
             true if inward.tx.can_take_back() && !socket::ended(self.fd) => Left::Rest,
             true => Left::Stranded,
+        }
+    }
+
+    /// What is left of the direction in, for whoever sees the channel: bytes in the ring, and bells. With neither, the sender is told
+    /// that nothing of its may stay in the ring from now on. Under the lock.
+    fn left_behind(&self, inward: &End) -> (bool, bool) {
+        let left = || (self.has_unread(inward), self.has_bells_left(inward));
+        if left() == (false, false) {
+            inward.word.stops_reading();
+        }
+        left()
+    }
+
+    /// The end of a leave that had left something behind: whether all of that was read by now, so that the connection is the kernel's
+    /// from here on. A receive that finds nothing more asks, and so does a call that sets what only the kernel can bring about.
+    #[inline]
+    pub fn ends_leave(&self) -> bool {
+        // Both sides go back to TCP, or this one has sent an urgent byte: all the others are not to pay for the question.
+        self.has(Conn::TX_TCP) && self.ends_leave_of_live()
+    }
+
+    #[cold]
+    fn ends_leave_of_live(&self) -> bool {
+        let kept = self.has(Conn::OWES) || self.error.load(Ordering::Relaxed) != 0;
+        if kept || self.stage() != Stage::Live || !self.receiving().word.is_raw() {
+            return false;
+        }
+        let inward = self.receiving();
+        let ends = || {
+            let is_over = self.stage() == Stage::Live && self.left_behind(&inward) == (false, false);
+            if is_over {
+                self.holds_back_as_asked();
+                self.set_stage(Stage::Plain);
+            }
+            is_over
+        };
+        self.as_receiver(ends) == Some(true)
+    }
+
+    /// What the program asked of TCP holds again: no bell goes there any more that would be held back.
+    pub fn holds_back_as_asked(&self) {
+        for (name, flag) in [(libc::TCP_NODELAY, Conn::NODELAY), (libc::TCP_CORK, Conn::CORK)] {
+            let _ = raw::setsockopt_int(self.fd, libc::IPPROTO_TCP, name, i32::from(self.has(flag)));
         }
     }
 

@@ -216,23 +216,29 @@ impl Channel {
         }
     }
 
-    /// A call whose bytes only the kernel can move, as splice(2): the direction is on TCP while it runs.
-    pub fn send_by_kernel(&self, kernel: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+    /// A call whose bytes only the kernel can move, as splice(2), by the number that it is given: the direction is on TCP while it runs.
+    pub fn send_by_kernel(
+        &self,
+        at: &Inside,
+        kernel: impl FnOnce(i32) -> Result<usize, i32>,
+    ) -> Result<usize, i32> {
         let pending = self.error.swap(0, Ordering::Relaxed);
         if pending != 0 {
             return Err(pending as i32);
         }
         loop {
-            if self.has(Conn::OWES) {
-                self.wait_behind(!self.is_nonblocking())?;
+            // As in `send`.
+            let c = self.by(at.fd());
+            if c.has(Conn::OWES) {
+                c.wait_behind(!c.is_nonblocking())?;
             }
-            self.enter_as_sender()?;
-            match self.send_locked(&mut Walk::one(core::ptr::null_mut(), 0), Call::ByKernel, true) {
-                _ if self.has(Conn::OWES) => self.tx_lock.unlock(),
+            c.enter_as_sender()?;
+            match c.send_locked(&mut Walk::one(core::ptr::null_mut(), 0), Call::ByKernel, true) {
+                _ if c.has(Conn::OWES) => c.tx_lock.unlock(),
                 // It may wait for what it sends as well as for room, whatever the socket's own flag says.
-                Ok(_) => return self.in_kernel(true, kernel),
+                Ok(_) => return c.in_kernel(true, || kernel(c.fd)),
                 Err(e) => {
-                    self.tx_lock.unlock();
+                    c.tx_lock.unlock();
                     return Err(e);
                 }
             }

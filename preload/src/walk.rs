@@ -11,6 +11,17 @@ pub fn nowhere<T>(p: *const T) -> bool {
     p.addr() < 4096 || (cfg!(target_arch = "x86_64") && (p.addr() as isize) < 0)
 }
 
+/// The most bytes that one call moves, as in the kernel (read(2), send(2)): what is asked for beyond them is not.
+pub const MOST: usize = 0x7fff_f000;
+/// The most pieces of a scatter list.
+const PIECES: usize = 1024;
+
+/// Whether no call takes `n` for a length, as read(2) and write(2) say of it: often it is a -1 that a call before returned.
+#[inline(always)]
+pub fn is_no_length(n: usize) -> bool {
+    (n as isize) < 0
+}
+
 /// Pieces of memory in a row. The program vouches for them, as for any call.
 #[derive(Clone, Copy)]
 pub struct Walk {
@@ -21,12 +32,14 @@ pub struct Walk {
     left: usize,
     start: (*mut u8, usize, *const iovec, usize, usize),
     bad: bool,
+    cut: bool,
 }
 
 impl Walk {
-    /// One buffer.
+    /// One buffer, up to [`MOST`] bytes of it.
     #[inline(always)]
     pub fn one(buf: *mut u8, len: usize) -> Walk {
+        let len = len.min(MOST);
         Walk {
             at: buf,
             here: len,
@@ -35,34 +48,37 @@ impl Walk {
             left: len,
             start: (buf, len, core::ptr::null(), 0, len),
             bad: len > 0 && nowhere(buf),
+            cut: false,
         }
     }
 
-    /// A scatter list. `None` when its sum overflows or it is too long (EINVAL).
+    /// A scatter list, up to [`MOST`] bytes of it. EMSGSIZE: it has too many pieces, which only calls with a message call so; EINVAL: a
+    /// piece has [no length](is_no_length).
     ///
     /// # Safety
     ///
     /// `iov` is readable for `n` entries, or lies [`nowhere`].
-    pub unsafe fn list(iov: *const iovec, n: usize) -> Option<Walk> {
-        if n > 1024 {
-            return None;
+    pub unsafe fn list(iov: *const iovec, n: usize) -> Result<Walk, i32> {
+        if n > PIECES {
+            return Err(libc::EMSGSIZE);
         }
         let nothing = core::ptr::null_mut();
         if n > 0 && nowhere(iov) {
-            return Some(Walk { bad: true, ..Walk::one(nothing, 0) });
+            return Ok(Walk { bad: true, ..Walk::one(nothing, 0) });
         }
-        let (mut sum, mut bad) = (0usize, false);
+        let (mut sum, mut bad, mut cut) = (0usize, false, false);
         for i in 0..n {
             // SAFETY: below n.
             let piece = unsafe { &*iov.add(i) };
-            sum = sum.checked_add(piece.iov_len)?;
+            if is_no_length(piece.iov_len) {
+                return Err(libc::EINVAL);
+            }
             bad |= piece.iov_len > 0 && nowhere(piece.iov_base);
-        }
-        if sum > isize::MAX as usize {
-            return None;
+            cut |= sum + piece.iov_len > MOST;
+            sum = (sum + piece.iov_len).min(MOST);
         }
         let start = (nothing, 0, iov, n, sum);
-        Some(Walk { at: nothing, here: 0, rest: iov, pieces: n, left: sum, start, bad })
+        Ok(Walk { at: nothing, here: 0, rest: iov, pieces: n, left: sum, start, bad, cut })
     }
 
     /// Bytes left.
@@ -77,9 +93,9 @@ impl Walk {
     }
 
     /// What is left as the program's own list has it: where that begins, its pieces and its bytes. `None`: a part of a piece is
-    /// left before them.
+    /// left before them, or not all of them is to be moved.
     pub fn whole_pieces(&self) -> Option<(*const iovec, usize, usize)> {
-        (self.here == 0).then_some((self.rest, self.pieces, self.left))
+        (self.here == 0 && !self.cut).then_some((self.rest, self.pieces, self.left))
     }
 
     #[inline(always)]
@@ -194,3 +210,6 @@ impl Sink for Discard {
         self.left = self.room;
     }
 }
+
+#[cfg(test)]
+mod tests;

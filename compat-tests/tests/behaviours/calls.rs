@@ -15,6 +15,8 @@ same_everywhere! {
     msg_trunc => Pair::c("recv_flags").arg("trunc");
     nothing_to_send_or_receive => Pair::c("recv_flags").arg("empty");
     bad_address => Pair::c("recv_flags").arg("bad_address");
+    so_rcvlowat_set_while_bytes_are_there => Pair::c("recv_flags").arg("low_water");
+    a_length_of_minus_one => Pair::c("recv_flags").arg("no_length");
     fionread_and_siocoutq => Pair::c("recv_flags").arg("pending");
     so_rcvtimeo => Pair::c("timeouts").arg("receive");
     so_rcvtimeo_of_bytes_that_come_one_by_one => Pair::c("timeouts").arg("trickle");
@@ -26,6 +28,7 @@ same_everywhere! {
     sendfile_of_no_file => Pair::c("sendfile_splice").arg("no_file");
     splice_to_the_socket => Pair::c("sendfile_splice").arg("splice_out");
     splice_from_the_socket => Pair::c("sendfile_splice").arg("splice_in");
+    splice_before_a_reset => Pair::c("sendfile_splice").arg("reset");
     splice_and_sendfile_never_block => Pair::c("sendfile_splice").arg("never_blocks");
     calls_for_pipes_and_files_only => Pair::c("sendfile_splice").arg("pipes_only");
     fdopen_one_stream_each_way => Pair::c("stdio_socket").arg("fdopen");

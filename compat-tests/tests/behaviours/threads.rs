@@ -31,6 +31,7 @@ same_everywhere! {
     send_that_does_not_wait_beside_one_to_a_slow_receiver => Pair::c("interrupts").arg("slow_other");
     signal_ends_a_receive_that_has_a_part => Pair::c("interrupts").arg("part");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
+    no_cancellation_inside_sendfile => Pair::c("interrupts").arg("sendfile");
     cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
     a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");
@@ -41,6 +42,9 @@ same_everywhere! {
     closed_under_a_receive_that_ends => Pair::c("closed_under").arg("eof");
     closed_under_a_peek => Pair::c("closed_under").arg("peek");
     closed_under_a_send => Pair::c("closed_under").arg("send");
+    closed_under_a_sendfile => Pair::c("closed_under").arg("sendfile");
+    replaced_file_under_a_sendfile => Pair::c("closed_under").arg("from");
+    closed_under_a_splice => Pair::c("closed_under").arg("splice");
     closed_after_a_jump_out_of_a_receive => Pair::c("closed_under").arg("jump");
     closed_after_a_cancelled_receive => Pair::c("closed_under").arg("cancel");
     closed_under_a_receive_beside_a_fork => Pair::c("closed_under").arg("fork");

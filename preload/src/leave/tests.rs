@@ -1,6 +1,6 @@
 use super::*;
 
-use crate::ops::option;
+use crate::ops::{option, recv};
 use crate::testing::{receive, send, Pair};
 
 /// An option that makes the bytes on TCP other ones is set while the server has taken the offer and the client has not confirmed it: no
@@ -38,4 +38,55 @@ fn a_bell_behind_unread_bytes_is_none_of_them() {
     );
     assert_eq!(from.stage(), Stage::Live);
     assert_eq!(receive(from, 100), Ok(b"beforering".to_vec()));
+}
+
+/// A live channel whose receiver has left with ten bytes unread in its ring.
+fn left_with_a_rest() -> Pair {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, &[7; 20], 0), Ok(20));
+    assert_eq!(receive(from, 10), Ok(vec![7; 10]));
+    leave_and_read(from.fd, Reason::Option);
+    assert_eq!(from.stage(), Stage::Live, "for those who can read the rest");
+    pair
+}
+
+/// What an option or a plug-in made a connection leave for, the kernel alone brings about: when the rest was read, all that comes is
+/// its own, whether the sender has looked by then or not.
+#[test]
+fn a_connection_that_left_with_a_rest_is_the_kernels_when_that_is_read() {
+    for follows in [false, true] {
+        let pair = left_with_a_rest();
+        let (to, from) = (pair.client, pair.server);
+        if follows {
+            to.follow_if_left();
+        }
+        let mut bytes = [0u8; 100];
+        let mut receive = || {
+            // SAFETY: the buffer.
+            unsafe { recv::recv(from.fd, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) }
+        };
+        assert_eq!(receive(), 10);
+        assert_eq!(receive(), -1, "nothing is left");
+        assert_eq!(from.stage(), Stage::Plain, "{follows}");
+        assert_eq!(send(to, b"over TCP", 0), Ok(8));
+        assert_eq!(receive(), 8);
+    }
+}
+
+/// What a program asks of TCP behind a leave is asked of the kernel, which has all that it sends.
+#[test]
+fn options_that_are_set_behind_a_leave_are_the_kernels() {
+    let pair = left_with_a_rest();
+    let c = pair.server;
+    for (name, value) in
+        [(libc::TCP_NODELAY, 1), (libc::TCP_CORK, 1), (libc::TCP_CORK, 0), (libc::TCP_NODELAY, 0)]
+    {
+        let value: i32 = value;
+        // SAFETY: an int.
+        let rc = unsafe { option::setsockopt(c.fd, libc::IPPROTO_TCP, name, (&raw const value).cast(), 4) };
+        assert_eq!(rc, 0);
+        assert_eq!(raw::getsockopt_int(c.fd, libc::IPPROTO_TCP, name), Ok(value), "option {name}");
+    }
+    assert_eq!(c.stage(), Stage::Live, "the rest is still to be read");
 }

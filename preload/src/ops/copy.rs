@@ -1,16 +1,17 @@
 //! sendfile and splice: the kernel cannot move bytes into or out of a ring. Files are copied into it; a pipe is
 //! emptied onto TCP, and filled by copying. tee, vmsplice and copy_file_range take no sockets.
 
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_int, c_uint};
 
-use dp_channel::family::Stage;
+use dp_channel::family::{Family, Stage};
 use dp_edge::sys::raw;
 use libc::{off64_t, size_t, ssize_t};
 
-use super::{errno, fail, took};
+use super::{errno, fail, took, uncancelled};
 use crate::channel::Channel;
-use crate::walk::nowhere;
-use crate::{kept, real};
+use crate::inside::{self, held, Inside};
+use crate::walk::{nowhere, MOST};
+use crate::{kept, real, signals, state};
 
 /// Bytes copied at a time on the stack, which may be a small one.
 const LITTLE: usize = 512;
@@ -24,8 +25,6 @@ fn with_buffer<R>(n: usize, mut f: impl FnMut(&mut [u8]) -> R) -> R {
 }
 /// What a pipe counts in.
 const PAGE: usize = 4096;
-/// The most that one call moves, as in the kernel.
-const MOST: usize = 0x7fff_f000;
 
 fn live(fd: c_int) -> bool {
     let conn = Channel::of(fd);
@@ -38,16 +37,26 @@ fn live(fd: c_int) -> bool {
 ///
 /// As for the call it replaces.
 pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
+    // SAFETY: the program's arguments, or another number of the same file.
+    let real = |out| unsafe { real::sendfile()(out, from, offset, n) };
     if !live(out) || (!offset.is_null() && nowhere(offset)) {
-        // SAFETY: the program's arguments.
-        return unsafe { real::sendfile()(out, from, offset, n) };
+        return real(out);
     }
-    if !is_file(from) {
+    // It is no point of cancellation, and what it is made of here is.
+    uncancelled(|| {
+        if !is_file(from) {
+            return super::send::by_kernel(out, real);
+        }
+        let frame = 0u8;
+        // One call, and one open file: whatever becomes of the number between two pieces.
+        let (Some(family), Some(at)) = (state::family(), Inside::enter(out, &frame)) else {
+            return real(out);
+        };
         // SAFETY: the program's arguments.
-        return super::send::by_kernel(out, || unsafe { real::sendfile()(out, from, offset, n) });
-    }
-    // SAFETY: the program's arguments.
-    with_buffer(n, |buf| unsafe { copy_file(out, from, offset, n, buf) })
+        let done = with_buffer(n, |buf| unsafe { copy_file((family, at), from, offset, n, buf) });
+        at.leave();
+        done
+    })
 }
 
 /// Whether it is a file with bytes in it. Of other things, and of files that are made as they are read, the kernel knows
@@ -60,9 +69,34 @@ fn is_file(fd: c_int) -> bool {
     }
 }
 
+/// Which file a number stands for. It is not held by a copy: the locks of fcntl(2) that the program has on a file go with the close
+/// of any.
+fn identity(fd: c_int) -> Option<(libc::dev_t, libc::ino_t)> {
+    // SAFETY: plain data, filled by the call.
+    unsafe {
+        let mut stat: libc::stat = core::mem::zeroed();
+        (libc::fstat(fd, &mut stat) == 0).then_some((stat.st_dev, stat.st_ino))
+    }
+}
+
 /// Reads at the offset (or the file's own) and sends; what was not sent is not read, either.
-unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t, buf: &mut [u8]) -> ssize_t {
+///
+/// # Safety
+///
+/// `offset` is the program's, or null.
+unsafe fn copy_file(
+    (family, at_out): (Family, Inside),
+    from: c_int,
+    offset: *mut off64_t,
+    n: size_t,
+    buf: &mut [u8],
+) -> ssize_t {
     let (mut done, n) = (0usize, n.min(MOST));
+    // Another thread may put another file at the number between two pieces.
+    let file = if n > buf.len() && !inside::alone() { identity(from) } else { None };
+    let is_same = || file.is_none() || identity(from) == file;
+    let mut interrupted = false;
+    signals::begin();
     // SAFETY: no pointers but the program's offset.
     let mut at = unsafe {
         if offset.is_null() {
@@ -79,14 +113,19 @@ unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t, bu
         let want = (n - done).min(buf.len());
         // SAFETY: the buffer.
         let got = unsafe { libc::pread64(from, buf.as_mut_ptr().cast(), want, at) };
+        if done > 0 && !is_same() {
+            break;
+        }
         if got <= 0 {
             if got < 0 && done == 0 {
                 return if errno() == libc::ESPIPE { fail(libc::EINVAL) } else { -1 };
             }
             break;
         }
-        // SAFETY: the buffer, as far as it was filled.
-        let sent = unsafe { super::send::write(out, buf.as_ptr().cast::<c_void>(), got as usize) };
+        // On TCP a handler ends the call where it waits for room next. A piece forgets what came before it.
+        interrupted |= done > 0 && signals::came();
+        let flags = if interrupted { libc::MSG_DONTWAIT } else { 0 };
+        let sent = super::send::piece(family, at_out, &buf[..got as usize], flags);
         if sent < 0 {
             if done == 0 {
                 return -1;
@@ -101,10 +140,10 @@ unsafe fn copy_file(out: c_int, from: c_int, offset: *mut off64_t, n: size_t, bu
     }
     // SAFETY: the program's offset, or the file's own.
     unsafe {
-        if offset.is_null() {
-            libc::lseek64(from, at, libc::SEEK_SET);
-        } else {
+        if !offset.is_null() {
             *offset = at;
+        } else if is_same() {
+            libc::lseek64(from, at, libc::SEEK_SET);
         }
     }
     done as ssize_t
@@ -125,10 +164,10 @@ pub unsafe fn splice(
     flags: c_uint,
 ) -> ssize_t {
     // SAFETY: the program's arguments.
-    let real = || unsafe { real::splice()(from, off_in, out, off_out, n, flags) };
+    let to = |out| unsafe { real::splice()(from, off_in, out, off_out, n, flags) };
     let pipe = |fd| raw::fcntl(fd, libc::F_GETPIPE_SZ, 0).ok();
     if live(out) && pipe(from).is_some() && off_out.is_null() {
-        return super::send::by_kernel(out, real);
+        return super::send::by_kernel(out, to);
     }
     match pipe(out) {
         Some(size) if live(from) && off_in.is_null() && off_out.is_null() && n > 0 => {
@@ -136,37 +175,110 @@ pub unsafe fn splice(
             if mode & libc::O_ACCMODE == libc::O_RDONLY {
                 return fail(libc::EBADF);
             }
+            // SAFETY: no arguments; nothing is to be dropped.
+            unsafe { super::pthread_testcancel() };
+            let frame = 0u8;
+            // As above.
+            let (Some(family), Some(at)) = (state::family(), Inside::enter(from, &frame)) else {
+                return to(out);
+            };
             let wait = mode & libc::O_NONBLOCK == 0 && flags & libc::SPLICE_F_NONBLOCK == 0;
-            with_buffer(n.min(size), |buf| into_pipe(from, out, size, n, wait, buf))
+            let pipe = Pipe { number: out, size, held: None };
+            let done = with_buffer(n.min(size), |buf| into_pipe((family, at), pipe, (n, wait), buf));
+            at.leave();
+            done
         }
         // The kernel knows what is wrong, and takes nothing.
-        _ => real(),
+        _ => to(out),
+    }
+}
+
+/// The pipe that a call fills.
+#[derive(Clone, Copy)]
+struct Pipe {
+    number: c_int,
+    size: usize,
+    /// Another number for it, once the call waits.
+    held: Option<c_int>,
+}
+
+impl Pipe {
+    fn fd(&self) -> c_int {
+        self.held.unwrap_or(self.number)
+    }
+
+    /// The call is about to wait, in which time the program may close the number.
+    fn hold(&mut self) {
+        if self.held.is_none() {
+            self.held = held::hold(self.number, &self.number);
+        }
     }
 }
 
 /// From a channel: no more is taken than the pipe has room for, or bytes would be in nobody's hands.
-fn into_pipe(from: c_int, out: c_int, size: usize, n: usize, wait: bool, buf: &mut [u8]) -> ssize_t {
-    let (mut sum, mut pages) = (0, 0);
+fn into_pipe(
+    (family, at): (Family, Inside),
+    mut pipe: Pipe,
+    (n, wait): (usize, bool),
+    buf: &mut [u8],
+) -> ssize_t {
+    let c = || Channel::new(family, at.fd(), at.conn());
+    if !c().is_nonblocking() && !c().has_bytes() {
+        pipe.hold();
+    }
+    let done = match room_in_pipe(pipe.fd(), pipe.size, false) {
+        Ok(0) if wait => {
+            pipe.hold();
+            room_in_pipe(pipe.fd(), pipe.size, true)
+        }
+        pages => pages,
+    }
+    .map_or_else(fail, |pages| fill_pipe((family, at), pipe, (n, pages), buf));
+    if let Some(copy) = pipe.held {
+        held::release(copy);
+    }
+    done
+}
+
+/// The same once there is room for so many pages.
+fn fill_pipe(
+    (family, at): (Family, Inside),
+    pipe: Pipe,
+    (n, mut pages): (usize, usize),
+    buf: &mut [u8],
+) -> ssize_t {
+    let mut sum = 0;
+    if pages == 0 {
+        return fail(libc::EAGAIN);
+    }
     while sum < n {
         if pages == 0 {
-            pages = match room_in_pipe(out, size, wait && sum == 0) {
-                Ok(0) if sum == 0 => return fail(libc::EAGAIN),
-                Ok(0) => break,
-                Ok(pages) => pages,
-                Err(e) if sum == 0 => return fail(e),
-                Err(_) => break,
-            };
+            // Past the first bytes a cancellation would lose them.
+            match uncancelled(|| room_in_pipe(pipe.fd(), pipe.size, false)) {
+                Ok(0) | Err(_) => break,
+                Ok(more) => pages = more,
+            }
         }
         let room = (n - sum).min(buf.len()).min(pages * PAGE);
+        let c = Channel::new(family, at.fd(), at.conn());
+        // What lies behind the last byte, an error or the end, is for the next call to tell.
+        if sum > 0 && !c.has_bytes() {
+            break;
+        }
         // Whether the socket waits is for its own flag to say, not for that of the pipe's end.
         let flags = if sum > 0 { libc::MSG_DONTWAIT } else { 0 };
-        // SAFETY: the buffer.
-        let got = unsafe { super::recv::recv(from, buf.as_mut_ptr().cast(), room, flags) };
+        let got = super::recv::piece(family, at, &mut buf[..room], flags);
         if got <= 0 {
-            return if sum > 0 { sum as ssize_t } else { got };
+            if sum == 0 {
+                return got;
+            }
+            if got < 0 {
+                c.keep_error(sum);
+            }
+            break;
         }
         let got = got as usize;
-        write_all(out, &buf[..got]);
+        uncancelled(|| write_all(pipe.fd(), &buf[..got]));
         sum += got;
         pages -= got.div_ceil(PAGE);
         // Nothing is left, or an urgent byte comes next, which no call goes across.
@@ -175,6 +287,17 @@ fn into_pipe(from: c_int, out: c_int, size: usize, n: usize, wait: bool, buf: &m
         }
     }
     sum as ssize_t
+}
+
+impl Channel {
+    /// Whether there are bytes for the program.
+    fn has_bytes(&self) -> bool {
+        let there = match self.stage() {
+            Stage::Accepted | Stage::Live => self.readable_bytes(),
+            _ => raw::queued(self.fd),
+        };
+        there.is_ok_and(|n| n > 0)
+    }
 }
 
 /// Pages that a pipe takes for sure. It counts pages, not bytes: while something is in it, one is certain where

@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Reason, Stage};
+use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 use libc::socklen_t;
 
@@ -25,6 +26,8 @@ pub unsafe fn setsockopt(
     len: socklen_t,
 ) -> c_int {
     if let Some(c) = Channel::of(fd) {
+        // What it left behind may have been read.
+        c.ends_leave();
         let is_agreed = || matches!(c.stage(), Stage::Accepted | Stage::Live);
         // SAFETY: the program's int.
         let int = || (len >= 4 && !nowhere(value)).then(|| unsafe { value.cast::<c_int>().read_unaligned() });
@@ -38,6 +41,11 @@ pub unsafe fn setsockopt(
                 match unsafe { value.cast::<c_int>().read_unaligned() } {
                     0 => c.clear(flag),
                     _ => c.set(flag),
+                }
+                // Nothing of this end goes into the ring any more, and no bell over TCP. Asked behind the flag, which whoever leaves
+                // reads behind the mark.
+                if c.has(Conn::TX_TCP) && !in_ring(c.sending().tx.epoch()) {
+                    c.holds_back_as_asked();
                 }
                 return 0;
             }

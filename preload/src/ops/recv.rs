@@ -12,7 +12,7 @@ use crate::channel::Channel;
 use crate::inside::brief::briefly;
 use crate::inside::Inside;
 use crate::real;
-use crate::walk::{nowhere, Walk};
+use crate::walk::{is_no_length, nowhere, Walk};
 use crate::{fdtable, state};
 
 #[inline(always)]
@@ -45,6 +45,7 @@ fn slow(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
 fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
     let stage = match c.stage_of_call() {
         Stage::Accepted => c.settled_stage(),
+        Stage::Live if c.ends_leave() => Stage::Plain,
         stage => stage,
     };
     match stage {
@@ -95,8 +96,8 @@ fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
 pub unsafe fn read(fd: c_int, buf: *mut c_void, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { real::read()(fd, buf, n) };
-    // Unlike recv, read of nothing returns at once.
-    if fdtable::conn(fd).is_none() || n == 0 {
+    // Unlike recv, read of nothing returns at once, and so does one of no length.
+    if fdtable::conn(fd).is_none() || n == 0 || is_no_length(n) {
         return real();
     }
     let mut w = Walk::one(buf.cast(), n);
@@ -160,8 +161,9 @@ pub unsafe fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the program's message header.
     let m = unsafe { &mut *msg };
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
-        return fail(libc::EMSGSIZE);
+    let mut w = match unsafe { Walk::list(m.msg_iov, m.msg_iovlen) } {
+        Ok(w) => w,
+        Err(e) => return fail(e),
     };
     let outcome = receive(fd, &mut w, flags);
     answered(fd, m, matches!(outcome, Outcome::Done(Ok(_))), flags);
@@ -220,7 +222,7 @@ unsafe fn messages(
         // SAFETY: the program's message.
         let got = unsafe { message(family, at, &mut m.msg_hdr, (flags & !libc::MSG_WAITFORONE) | wait) };
         if got < 0 {
-            Channel::new(family, at.fd(), at.conn()).keep_error(done);
+            Channel::new(family, at.fd(), at.conn()).keep_error(done as usize);
             return if done > 0 { done } else { -1 };
         }
         // At the end of the stream every message has no bytes, and is one.
@@ -236,7 +238,7 @@ unsafe fn messages(
 
 impl Channel {
     /// An error behind messages that were received: the next call is told, but for those that say "not now".
-    fn keep_error(&self, done: c_int) {
+    pub(super) fn keep_error(&self, done: usize) {
         let e = super::errno();
         if done > 0 && !matches!(e, libc::EAGAIN | libc::EINTR) {
             self.error.store(e as u32, Ordering::Relaxed);
@@ -266,8 +268,9 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
     // SAFETY: the program's arguments, as they came.
     let real = |m: *mut msghdr| unsafe { real::recvmsg()(at.fd(), m, flags) };
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
-        return fail(libc::EMSGSIZE);
+    let mut w = match unsafe { Walk::list(m.msg_iov, m.msg_iovlen) } {
+        Ok(w) => w,
+        Err(e) => return fail(e),
     };
     match within(Channel::new(family, at.fd(), at.conn()), at, &mut w, flags) {
         Outcome::Done(result) => {
@@ -279,6 +282,29 @@ unsafe fn message(family: Family, at: Inside, m: &mut msghdr, flags: c_int) -> s
         Outcome::Again => unsafe { message(family, at, m, flags) },
         Outcome::Counted(flight, _) => {
             let n = real(m);
+            flight.fetch_sub(1, Ordering::SeqCst);
+            n
+        }
+    }
+}
+
+/// A receive into memory of ours that is part of a call on an open file, whose number may have changed.
+pub(super) fn piece(family: Family, at: Inside, buf: &mut [u8], flags: c_int) -> ssize_t {
+    let (fd, p, n) = (at.fd(), buf.as_mut_ptr(), buf.len());
+    // SAFETY: the buffer.
+    let real = || unsafe { real::recv()(fd, p.cast(), n, flags) };
+    let (mut w, entry, c) = (Walk::one(p, n), fdtable::word(fd), Channel::new(family, fd, at.conn()));
+    if flags & !libc::MSG_DONTWAIT == 0 && at.is(entry) {
+        if let Some(n) = c.quick_receive(entry, &mut w) {
+            return n as ssize_t;
+        }
+    }
+    match within(c, at, &mut w, flags) {
+        Outcome::Done(result) => super::give(result),
+        Outcome::Kernel | Outcome::Noted(_) => real(),
+        Outcome::Again => piece(family, at, buf, flags),
+        Outcome::Counted(flight, _) => {
+            let n = real();
             flight.fetch_sub(1, Ordering::SeqCst);
             n
         }
@@ -382,7 +408,7 @@ unsafe fn scatter(
         return real();
     }
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
+    let Ok(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
     // Unlike recvmsg, readv of nothing returns at once.
     if w.left() == 0 && !w.is_bad() {
         return real();

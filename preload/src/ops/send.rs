@@ -11,7 +11,7 @@ use super::{fail, took, Outcome, RWF_NOWAIT};
 use crate::channel::Channel;
 use crate::inside::Inside;
 use crate::real;
-use crate::walk::{nowhere, Walk};
+use crate::walk::{is_no_length, nowhere, Walk};
 use crate::{fdtable, leave, state, tx};
 
 #[inline(always)]
@@ -74,13 +74,13 @@ impl Channel {
     }
 }
 
-/// A call whose bytes only the kernel can move to `fd`.
-pub fn by_kernel(fd: c_int, real: impl Fn() -> ssize_t) -> ssize_t {
+/// A call whose bytes only the kernel can move to `fd`, by the number that it is given.
+pub fn by_kernel(fd: c_int, real: impl Fn(c_int) -> ssize_t) -> ssize_t {
     let call = |c: Channel, inside, _: &mut u8| {
-        let live = || Outcome::Done(c.send_by_kernel(|| took(real())));
+        let live = || Outcome::Done(c.send_by_kernel(&inside, |fd| took(real(fd))));
         c.outcome_of_send(inside).unwrap_or_else(live)
     };
-    super::inside_of(fd, &mut 0, call).go(&real)
+    super::inside_of(fd, &mut 0, call).go(|| real(fd))
 }
 
 /// No SIGPIPE from a call that has sent something.
@@ -146,7 +146,8 @@ impl Channel {
 pub unsafe fn write(fd: c_int, buf: *const c_void, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { real::write()(fd, buf, n) };
-    if fdtable::conn(fd).is_none() {
+    // Unlike send, write does not take what it can of no length.
+    if fdtable::conn(fd).is_none() || is_no_length(n) {
         return real();
     }
     let mut w = Walk::one(buf.cast_mut().cast(), n);
@@ -216,8 +217,9 @@ pub unsafe fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
         };
     }
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
-        return fail(libc::EMSGSIZE);
+    let mut w = match unsafe { Walk::list(m.msg_iov, m.msg_iovlen) } {
+        Ok(w) => w,
+        Err(e) => return fail(e),
     };
     transmit(fd, &mut w, flags).go(|| real(msg))
 }
@@ -286,26 +288,44 @@ unsafe fn messages(at: Option<Inside>, fd: c_int, v: *mut mmsghdr, n: c_uint, fl
 ///
 /// As for sendmsg(2).
 unsafe fn message(family: Family, at: Inside, m: &msghdr, flags: c_int) -> ssize_t {
-    let fd = at.fd();
-    // SAFETY: the program's arguments, as they came.
-    let real = || unsafe { real::sendmsg()(fd, m, flags) };
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(m.msg_iov, m.msg_iovlen) }) else {
-        return fail(libc::EMSGSIZE);
-    };
+    match unsafe { Walk::list(m.msg_iov, m.msg_iovlen) } {
+        // SAFETY: the program's arguments, as they came.
+        Ok(mut w) => on_file(family, at, &mut w, flags, &|fd| unsafe { real::sendmsg()(fd, m, flags) }),
+        Err(e) => fail(e),
+    }
+}
+
+/// Bytes of ours that are part of a call on an open file, whose number may have changed.
+pub(super) fn piece(family: Family, at: Inside, bytes: &[u8], flags: c_int) -> ssize_t {
+    let mut w = Walk::one(bytes.as_ptr().cast_mut(), bytes.len());
+    // SAFETY: the bytes.
+    on_file(family, at, &mut w, flags, &|fd| unsafe {
+        real::send()(fd, bytes.as_ptr().cast(), bytes.len(), flags)
+    })
+}
+
+/// A send on an open file; `real` is the kernel's, by the number that it is given.
+fn on_file(
+    family: Family,
+    at: Inside,
+    w: &mut Walk,
+    flags: c_int,
+    real: &dyn Fn(c_int) -> ssize_t,
+) -> ssize_t {
+    let fd = at.fd();
     let (entry, c) = (fdtable::word(fd), Channel::new(family, fd, at.conn()));
     if flags & !tx::FLAGS == 0 && at.is(entry) && !w.is_bad() {
-        if let Some(n) = c.quick_send(entry, &mut w) {
+        if let Some(n) = c.quick_send(entry, w) {
             return n as ssize_t;
         }
     }
-    match within(c, at, &mut w, flags) {
+    match within(c, at, w, flags) {
         Outcome::Done(result) => super::give(result),
-        Outcome::Kernel | Outcome::Noted(_) => real(),
-        // SAFETY: as this call.
-        Outcome::Again => unsafe { message(family, at, m, flags) },
+        Outcome::Kernel | Outcome::Noted(_) => real(fd),
+        Outcome::Again => on_file(family, at, w, flags, real),
         Outcome::Counted(flight, _) => {
-            let n = real();
+            let n = real(fd);
             flight.fetch_sub(1, Ordering::SeqCst);
             n
         }
@@ -338,7 +358,7 @@ unsafe fn gather(
         return real();
     }
     // SAFETY: the program's scatter list.
-    let Some(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
+    let Ok(mut w) = (unsafe { Walk::list(iov, n as usize) }) else { return fail(libc::EINVAL) };
     // Unlike sendmsg, writev of nothing does not even look at the connection.
     if w.left() == 0 && !w.is_bad() {
         return real();
