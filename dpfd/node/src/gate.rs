@@ -156,6 +156,16 @@ impl Gate {
         all.into_iter().map(|addr| self.take_aside(now, addr)).sum()
     }
 
+    /// The gateway is to end. Whether nothing is left for which it would wait: no node that is not down has to acknowledge
+    /// anything, and no program here can send it more.
+    pub fn is_through(&mut self, now: u64) -> bool {
+        // First: who let go had put it there before.
+        let peers = self.node.peers();
+        let up: Vec<_> = peers.iter().filter(|peer| peer.current().is_some()).map(|peer| peer.nid()).collect();
+        let attached = self.node.local().attached().any(|nid| up.contains(&nid));
+        self.take_all(now) == 0 && !attached && !self.node.waits_for_others()
+    }
+
     /// Takes from proxies again that had no room. When to do so the next time, where some still have none.
     pub fn resume(&mut self, now: u64) -> Option<u64> {
         if !self.node.local().has_paused() {

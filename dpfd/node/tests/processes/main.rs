@@ -201,3 +201,48 @@ fn one_that_is_told_to_end_hands_on_what_it_has() {
     assert!(gone("gateway.status") && gone("gateway"));
     there_.kill();
 }
+
+#[test]
+fn one_that_is_told_to_end_loses_nothing_of_a_sender_that_goes_on() {
+    let [one, two] = two_nodes();
+    let mut here = one.gateway();
+    let there_ = two.gateway();
+    let receiver = two.run(|| {
+        let e = open(ECHO);
+        let mut next = 0;
+        loop {
+            let number = number_of(&e.recv().expect("a message").to_vec());
+            if number == Some(u64::MAX) {
+                return true;
+            }
+            assert_eq!(number, Some(next), "the next one");
+            next += 1;
+        }
+    });
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let sender = one.run(|| {
+        let e = open(0);
+        theirs.set_nonblocking(true).expect("a flag");
+        let mut i = 0;
+        // Without a pause: its edge is never empty.
+        while std::io::Read::read(&mut &theirs, &mut [0]).is_err() {
+            e.send_to(&numbered(i, 500), there(2)).expect("room");
+            i += 1;
+        }
+        e.send_to(&numbered(u64::MAX, 16), there(2)).expect("room");
+        std::thread::sleep(Duration::from_millis(500));
+        true
+    });
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(200));
+        let told = Instant::now();
+        here.terminate();
+        here.ok();
+        assert!(told.elapsed() < Duration::from_secs(1), "nobody had to be waited for so long");
+        here = one.gateway();
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    std::io::Write::write_all(&mut ours, b"x").expect("the sender");
+    kit::Child::all_ok(vec![sender, receiver]);
+    [here, there_].into_iter().for_each(kit::Child::kill);
+}

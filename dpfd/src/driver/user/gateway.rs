@@ -117,6 +117,13 @@ impl Gateway {
         self.asked.take_wishes()
     }
 
+    /// This process is about to end: endpoints are asked to let go of proxies. One does as soon as all that it sent there was
+    /// taken and released ([`crate::Endpoint::has_senders`] says whether any has not); what it sends from then on waits in its own
+    /// process for the next gateway.
+    pub fn rest(&self) {
+        self.process.shared.command(Command::GatewayRests);
+    }
+
     /// No route leads to that node: whoever asked is told so, and its calls fail, until it names a target there again or
     /// another gateway comes.
     pub fn refuse(&self, nid: Nid) {

@@ -105,6 +105,8 @@ pub struct Link {
     pub knows_routes: bool,
     /// It is a gateway's that is told what goes raw.
     pub knows_raw: bool,
+    /// Its receiver is to be let go of ([`super::note::Note::Rest`]): what is sent waits here until all that went there is released.
+    pub rests: bool,
     /// It leads to a proxy in this process, whose gateway the sender steps (N18).
     pub inside: bool,
     /// Messages and bytes delivered.
@@ -139,6 +141,7 @@ impl Link {
             knows_immediates: false,
             knows_routes: false,
             knows_raw: false,
+            rests: false,
             inside: false,
             sent: (0, 0),
             without_edge: WITHOUT_EDGE,
@@ -149,7 +152,7 @@ impl Link {
     /// Whether messages go to the receiver from here. A way that was full is tried again as soon as nothing of the
     /// link is queued any more: order holds, and a pair full of messages for others is not in the way.
     pub fn try_direct(&mut self) -> bool {
-        if self.queued == 0 && !matches!(self.destination, Destination::Unknown) {
+        if self.queued == 0 && !self.rests && !matches!(self.destination, Destination::Unknown) {
             self.path = Path::Direct;
         }
         self.path == Path::Direct
@@ -161,7 +164,14 @@ impl Link {
         self.path = Path::Queued;
         self.plain_since = 0;
         self.without_edge = WITHOUT_EDGE;
+        self.rests = false;
         self.inside = false;
+    }
+
+    /// Nothing more is sent there: it waits until what went there is released ([`Link::is_released`]).
+    pub fn rest(&mut self) {
+        self.rests = true;
+        self.path = Path::Queued;
     }
 
     /// Whether the destination is found, and is one to which no immediate is sent.
@@ -379,7 +389,12 @@ impl Link {
     /// nothing. What is on a descriptor is read before what is in an edge that is new; what a receiver had that is gone, nobody
     /// reads.
     pub fn is_done(&mut self) -> bool {
-        self.queued == 0 && self.backlog.is_empty() && self.edge().is_none_or(OutEdge::is_released)
+        self.queued == 0 && self.backlog.is_empty() && self.is_released()
+    }
+
+    /// The same of what went there, whatever waits here.
+    pub fn is_released(&mut self) -> bool {
+        self.edge().is_none_or(OutEdge::is_released)
     }
 
     /// Whether there is news for a future that waits for this.

@@ -35,6 +35,8 @@ pub enum Command {
     EndUnused(u32),
     /// The gateway, which this process is, knows no route to that node.
     Refuse(Nid),
+    /// It is about to be the gateway no more: senders are to let go.
+    GatewayRests,
     /// It is not the gateway any more.
     GatewayEnded,
 }

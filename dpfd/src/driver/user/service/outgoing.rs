@@ -182,6 +182,11 @@ impl Service {
                 drop(tx);
                 return self.detach(serial, to);
             }
+            // Who sends on never is done: what it sends from here on waits for that other way.
+            Note::Rest { .. } => {
+                l.rest();
+                self.pause = RETRY[0];
+            }
             _ => {}
         }
         drop(tx);
