@@ -321,6 +321,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             let twice = self.congestion.is_probing() || !self.rtt.is_queueing();
             self.pace.learn(if twice { 2 * window } else { window }, self.rtt.smoothed());
         }
+        self.congestion.follow(self.window.order());
         if let Some((_, order)) = self.window.find_lost() {
             if self.config.share && self.rtt.is_queueing() {
                 self.congestion.lost(order, self.window.order());

@@ -122,9 +122,10 @@ impl<const W: usize> Window<W> {
         }
     }
 
-    /// All numbers begin anew. What was on its way is forgotten.
+    /// All numbers begin anew. What was on its way is forgotten. Transmissions are counted on: a reaction to a loss that was among
+    /// them is over for those that follow.
     pub fn restart(&mut self, first: u32, room: u16) {
-        *self = Window { reordered: self.reordered, ..Window::new(first) };
+        *self = Window { order: self.order, latest: self.order, ..Window::new(first) };
         self.limit = first.wrapping_add(room.into());
     }
 
