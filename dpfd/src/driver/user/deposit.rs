@@ -57,7 +57,8 @@ impl UserEndpoint {
         }
         let beside = link.tagged(msg.beside());
         let mut made = None;
-        let delivery = Load::new(msg).deliver(link, self.tag_for(beside, &mut made)?, published)?;
+        let delivery =
+            Load::of_one_attempt(msg).deliver(link, self.tag_for(beside, &mut made)?, published)?;
         if delivery == Delivery::Full {
             link.count_short();
         }
@@ -75,6 +76,20 @@ impl UserEndpoint {
                 Ok(Deposit::Full)
             }
         }
+    }
+
+    /// Whether an endpoint that is reached has room now for a message of so many bytes, which is not said of one that reads
+    /// plainly. Nobody but this endpoint can use that up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`].
+    pub fn has_room(&self, to: Addr, bytes: usize) -> Result<bool> {
+        let mut tx = self.tx();
+        if self.is_retired() {
+            return Err(Error::Closed);
+        }
+        Ok(tx.find(to).is_some_and(|ix| tx.links[ix].has_room(bytes)))
     }
 
     /// Whether that endpoint of this node is open, as far as is known. Who asks for the first time for one that is in the

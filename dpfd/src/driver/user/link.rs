@@ -317,6 +317,18 @@ impl Link {
         Delivery::Done
     }
 
+    /// Whether the receiver has room now for a message of so many bytes, as far as is known. Of one that reads plainly nothing is.
+    pub fn has_room(&mut self, len: usize) -> bool {
+        match &mut self.destination {
+            Destination::Unknown => false,
+            Destination::Plain(_) => true,
+            Destination::Pool { edge: Some(edge), .. } => edge.has_room(len),
+            Destination::Pool { back, edge: None, .. } => {
+                unix::wait(back.as_raw_fd(), libc::POLLOUT, 0).is_ok_and(|now| now != 0)
+            }
+        }
+    }
+
     fn deliver_plain(&mut self, msg: &Parts<'_>, tag: &OwnedFd) -> Delivery {
         let (Destination::Plain(back) | Destination::Pool { back, .. }) = &self.destination else {
             return Delivery::NoWay;
