@@ -160,7 +160,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// and did not come.
     pub fn set_part_max(&mut self, now: u64, part_max: u16) {
         self.way_part_max = part_max.clamp(1, self.config.part_max);
-        if self.peer != 0 && self.awaits.is_none() && self.window.longest() > self.way_part_max {
+        if self.window.longest() > self.way_part_max {
+            self.renew(now);
+        }
+    }
+
+    /// This end begins anew by itself: what there is of a message that was not taken as a whole, and what is kept behind it, is void, and the
+    /// peer sends it again from the message's first part on. What this end had sent is not lost and comes once, as with
+    /// [`Flow::set_part_max`] ([`Down::Shortened`]). Nothing happens where no incarnation has begun.
+    pub fn renew(&mut self, now: u64) {
+        if self.peer != 0 && self.awaits.is_none() {
             self.resume = self.place();
             self.awaits = Some(self.peer);
             self.greeting.restart();

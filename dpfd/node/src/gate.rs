@@ -161,7 +161,8 @@ impl Gate {
     pub fn is_through(&mut self, now: u64) -> bool {
         // First: who let go had put it there before.
         let peers = self.node.peers();
-        let up: Vec<_> = peers.iter().filter(|peer| peer.current().is_some()).map(|peer| peer.nid()).collect();
+        let up: Vec<_> =
+            peers.iter().filter(|peer| peer.current().is_some()).map(|peer| peer.nid()).collect();
         let attached = self.node.local().attached().any(|nid| up.contains(&nid));
         self.take_all(now) == 0 && !attached && !self.node.waits_for_others()
     }

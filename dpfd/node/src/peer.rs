@@ -26,6 +26,9 @@ use flows::Wished;
 use sending::Line;
 pub use ways::Way;
 
+/// How often messages that are in others' way are looked for, nanoseconds.
+const RECLAIM: u64 = 100_000_000;
+
 /// What a peer has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -122,6 +125,8 @@ pub struct Peer<M> {
     budget: Budget,
     parts_left: usize,
     swept: u64,
+    /// When messages were last looked for that are in others' way.
+    reclaimed: u64,
     /// The time of the last turn.
     now: u64,
     /// Frames were too long for their route, or it was found out that it carries longer ones.
@@ -164,6 +169,7 @@ impl<M: Message> Peer<M> {
             budget: Budget::new(limits.bytes / 2),
             parts_left: limits.bytes / 2,
             swept: 0,
+            reclaimed: 0,
             now: 0,
             too_long: false,
             watched: None,
@@ -317,6 +323,9 @@ impl<M: Message> Peer<M> {
             traffic.deliver(now, &mut shared);
             traffic.again().into_iter().for_each(|time| self.note(at, time));
             self.make_ready(at);
+        }
+        if now >= self.reclaimed.saturating_add(RECLAIM) && self.budget.was_wanted() {
+            self.reclaim(now);
         }
         if now >= self.next_sweep() {
             self.sweep(now, false, around);

@@ -393,6 +393,11 @@ impl Local for Proxies {
                 .is_some_and(|proxy| proxy.endpoint.reaches(Addr::local(to)).unwrap_or(false))
     }
 
+    fn has_room(&mut self, from: Addr, to: Dpid, bytes: usize) -> bool {
+        let proxy = self.all.get(&from);
+        proxy.is_some_and(|proxy| proxy.endpoint.has_room(Addr::local(to), bytes).unwrap_or(false))
+    }
+
     fn crowded(&self) -> u64 {
         self.crowded
     }

@@ -24,6 +24,9 @@ const ACTIVE: u32 = 8;
 /// where it is not open.
 const AGAIN: u64 = 50_000;
 const AGAIN_MOST: [u64; 2] = [4_000_000, 250_000_000];
+/// A message that is not whole, or that nobody takes, is given up after this time, nanoseconds, where others need its room: longer than
+/// time-outs of a network that loses much are in a row.
+const STALLED: u64 = 500_000_000;
 
 /// A flow, with what waits.
 #[derive(Debug)]
@@ -46,8 +49,9 @@ pub struct Traffic<M> {
     user: Option<u32>,
     /// How often an incarnation ended.
     restarts: u64,
-    /// When something was last sent, acknowledged or taken.
+    /// When something was last sent, acknowledged or taken; when something was taken.
     used: u64,
+    taken: u64,
     /// Bytes of the parts that it can keep, and what it had of the memory for them: less where little was left.
     memory: usize,
     charged: usize,
@@ -101,6 +105,10 @@ impl<L: Local> Receiver for To<'_, L> {
         let there = self.admitted && self.local.reaches(self.from, self.to);
         (self.refused, self.absent) = (self.refused || !there, !there);
         there
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.local.has_room(self.from, self.to, bytes)
     }
 
     fn take(&mut self, message: &[u8], immediate: Option<u64>, place: Place) -> bool {
@@ -165,6 +173,7 @@ impl<M: Message> Traffic<M> {
             user: None,
             restarts: 0,
             used: 0,
+            taken: 0,
             memory,
             charged: 0,
             active: 0,
@@ -218,12 +227,16 @@ impl<M: Message> Traffic<M> {
             To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         let taken = flow.on_frame(now, frame, &mut |part: dp_flow::Part<'_>| {
             to.admitted = admitted && (!asked || part.place.name == name);
-            incoming.put(part, shared.budget, shared.most, &mut to)
+            let taken = incoming.put(part, shared.budget, shared.most, &mut to);
+            // Also where it is the budget that has no room.
+            to.refused |= !taken;
+            taken
         });
         let (refused, absent) = (to.refused, to.absent);
         if taken.is_ok() {
             self.by = by;
         }
+        self.see_incoming(now, before.0, shared);
         self.full_arrived = self.flow.counts().full_parts != full_before;
         self.listen(now);
         if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
@@ -276,9 +289,12 @@ impl<M: Message> Traffic<M> {
         let mut to =
             To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         flow.deliver(now, &mut |part: dp_flow::Part<'_>| {
-            incoming.put(part, shared.budget, shared.most, &mut to)
+            let taken = incoming.put(part, shared.budget, shared.most, &mut to);
+            to.refused |= !taken;
+            taken
         });
         let (refused, absent) = (to.refused, to.absent);
+        self.see_incoming(now, before, shared);
         if self.flow.place() != before {
             (self.used, self.pause) = (now, AGAIN);
         } else {
@@ -287,6 +303,25 @@ impl<M: Message> Traffic<M> {
         self.absent = absent;
         self.again = refused.then(|| now + self.pause);
         self.listen(now);
+    }
+
+    /// Parts may have been taken since the flow was at `before`, or the incarnation of those that were be over.
+    fn see_incoming<L>(&mut self, now: u64, before: Option<Place>, shared: &mut Shared<'_, L>) {
+        if self.flow.place() != before {
+            self.taken = now;
+        }
+        self.incoming.clear_former(self.flow.state().name, shared.budget, shared.most);
+    }
+
+    /// Others need the room of a message that is not whole, or that nobody takes. One on which nothing happened for long is given up,
+    /// and sent again from its first part on, once its sender is back or its receiver has room. Whether it was.
+    pub fn give_up_stalled(&mut self, now: u64, budget: &mut Budget, most: usize) -> bool {
+        let stalled = self.incoming.holds() && now >= self.taken + STALLED;
+        if stalled {
+            self.incoming.clear(budget, most);
+            self.flow.renew(now);
+        }
+        stalled
     }
 
     /// Writes the next frame, if there is one.

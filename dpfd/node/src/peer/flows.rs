@@ -162,6 +162,17 @@ impl<M: Message> Peer<M> {
         }
     }
 
+    /// Messages on which nothing happens make room for others: what waited for that is offered again by its own timer.
+    pub(super) fn reclaim(&mut self, now: u64) {
+        self.reclaimed = now;
+        for at in 0..self.traffic.len() {
+            let Some(traffic) = &mut self.traffic[at] else { continue };
+            if traffic.give_up_stalled(now, &mut self.budget, self.limits.bytes / 2) {
+                self.make_ready(at);
+            }
+        }
+    }
+
     fn forget<L>(&mut self, at: usize, around: &mut Around<'_, L>) {
         if let Some(mut traffic) = self.traffic[at].take() {
             traffic.end(&mut self.budget, self.limits.bytes / 2, around.places);
