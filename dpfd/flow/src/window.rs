@@ -56,6 +56,8 @@ pub(crate) struct Window<const W: usize> {
     order: u32,
     latest: u32,
     reordered: u32,
+    /// What was sent before this time says nothing of how long an answer takes now.
+    timed_from: u64,
     sent: [Sent; W],
 }
 
@@ -118,6 +120,7 @@ impl<const W: usize> Window<W> {
             order: 0,
             latest: 0,
             reordered: REORDERED.min(W as u32 / 2),
+            timed_from: 0,
             sent: [none; W],
         }
     }
@@ -265,7 +268,10 @@ impl<const W: usize> Window<W> {
         if ahead(sent.order, self.latest).is_some() {
             self.latest = sent.order.wrapping_add(1);
         }
-        if !sent.again && newest.is_none_or(|(order, _)| ahead(sent.order, order).is_some()) {
+        if !sent.again
+            && sent.at >= self.timed_from
+            && newest.is_none_or(|(order, _)| ahead(sent.order, order).is_some())
+        {
             *newest = Some((sent.order, took));
         }
     }
@@ -293,6 +299,11 @@ impl<const W: usize> Window<W> {
             }
         }
         found
+    }
+
+    /// What is on its way goes by another one than what is sent from now on.
+    pub fn time_from(&mut self, now: u64) {
+        self.timed_from = now;
     }
 
     /// Goes back: all that fly are given up.

@@ -44,6 +44,8 @@ pub struct Traffic<M> {
     pause: u64,
     /// When it last refused, the receiver was not open.
     absent: bool,
+    /// By which way frames go to that node, as far as is known: what the flow knows of round trips is of that one.
+    way: Option<usize>,
     /// By which way its frames come, and who sends them, here; nothing: it is not known yet, or is not asked.
     by: usize,
     user: Option<u32>,
@@ -169,6 +171,7 @@ impl<M: Message> Traffic<M> {
             again: None,
             pause: AGAIN,
             absent: false,
+            way: None,
             by: 0,
             user: None,
             restarts: 0,
@@ -381,6 +384,15 @@ impl<M: Message> Traffic<M> {
     /// Whether the next incarnation knows how far this one was in what it received.
     pub fn keeps_place(&self) -> bool {
         !self.slot.is_none() || self.flow.counts().messages_in == 0
+    }
+
+    /// Its frames go by the way at that place from now on, on which a question was answered in `shortest` nanoseconds, once; 0: none
+    /// was. Of one whose messages name several nobody knows which one an answer is of.
+    pub fn goes_by(&mut self, now: u64, place: usize, shortest: u64) {
+        let is_other = self.way.replace(place).is_some_and(|former| former != place);
+        if is_other && !self.is_mixed {
+            self.flow.way_changed(now, shortest);
+        }
     }
 
     /// The longest part that goes to that node from now on.

@@ -131,6 +131,7 @@ impl<M: Message> Peer<M> {
         }
         let is_mixed = self.traffic[at].as_ref().is_some_and(Traffic::is_mixed);
         if let Some(fitted) = self.lines[line].fitted.filter(|_| !is_mixed) {
+            self.follow(self.now, at, fitted.by);
             self.cut(self.now, at, fitted.part_max);
         }
     }
@@ -211,6 +212,9 @@ impl<M: Message> Peer<M> {
         let mut traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
         traffic.set_part_max(now, longest);
         traffic.set_raw(self.is_raw(ends));
+        if let Some(way) = way {
+            traffic.goes_by(now, way, shortest);
+        }
         if plenty {
             traffic.charge(&mut self.parts_left);
         }
