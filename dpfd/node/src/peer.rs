@@ -102,6 +102,8 @@ pub struct Peer<M> {
     traffic: Vec<Option<Traffic<M>>>,
     free: Vec<usize>,
     by_ends: HashMap<Ends, usize>,
+    /// How many of them frames of that node began.
+    theirs: usize,
     /// Those that may have a frame to send, and which they are.
     lines: Vec<Line>,
     is_ready: Vec<bool>,
@@ -153,6 +155,7 @@ impl<M: Message> Peer<M> {
             traffic: Vec::new(),
             free: Vec::new(),
             by_ends: HashMap::new(),
+            theirs: 0,
             lines: vec![Line::new(None)],
             is_ready: Vec::new(),
             line: Vec::new(),
@@ -264,7 +267,7 @@ impl<M: Message> Peer<M> {
                 self.counts.crowded += 1;
                 return;
             }
-            None => self.begin(now, ends, routes, around),
+            None => self.begin_theirs(now, ends, routes, around),
         };
         self.watch(now);
         let Some((at, traffic)) = at.and_then(|at| Some((at, self.traffic[at].as_mut()?))) else { return };

@@ -37,6 +37,8 @@ pub struct Traffic<M> {
     flow: Box<Flow<Vec<u8>, WINDOW>>,
     out: Outgoing<M>,
     incoming: Incoming,
+    /// A frame of that node's began it.
+    is_theirs: bool,
     /// Where its place is kept.
     slot: Slot,
     /// The sink refused something: when to offer it again, and how long to wait after that.
@@ -167,6 +169,7 @@ impl<M: Message> Traffic<M> {
             flow: Box::new(Flow::new(config, vec![0; memory])?),
             out: Outgoing::default(),
             incoming: Incoming::default(),
+            is_theirs: false,
             slot: like.slot,
             again: None,
             pause: AGAIN,
@@ -193,6 +196,16 @@ impl<M: Message> Traffic<M> {
     /// Which endpoints.
     pub fn ends(&self) -> Ends {
         self.ends
+    }
+
+    /// A frame of that node's began it.
+    pub fn begun_there(&mut self) {
+        self.is_theirs = true;
+    }
+
+    /// Whether one did: such count for [`Limits::flows`](crate::Limits::flows).
+    pub fn is_theirs(&self) -> bool {
+        self.is_theirs
     }
 
     /// A program here sends.

@@ -136,15 +136,15 @@ impl<M: Message> Peer<M> {
         }
     }
 
-    /// Whether there are as many flows as may be, also after those that nobody uses are forgotten.
+    /// Whether frames of that node began as many flows as they may, also after those that nobody uses are forgotten.
     pub(super) fn is_crowded<L>(&mut self, now: u64, around: &mut Around<'_, L>) -> bool {
-        if self.by_ends.len() < self.limits.flows {
+        if self.theirs < self.limits.flows {
             return false;
         }
         if now >= self.swept.saturating_add(SWEEP) {
             self.sweep(now, true, around);
         }
-        self.by_ends.len() >= self.limits.flows
+        self.theirs >= self.limits.flows
     }
 
     /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
@@ -178,9 +178,24 @@ impl<M: Message> Peer<M> {
         if let Some(mut traffic) = self.traffic[at].take() {
             traffic.end(&mut self.budget, self.limits.bytes / 2, around.places);
             self.parts_left += traffic.charged();
+            self.theirs -= usize::from(traffic.is_theirs());
             self.by_ends.remove(&traffic.ends());
             self.free.push(at);
         }
+    }
+
+    /// One that a frame of that node's begins.
+    pub(super) fn begin_theirs<L: Local<Message = M>>(
+        &mut self,
+        now: u64,
+        ends: Ends,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) -> Option<usize> {
+        let at = self.begin(now, ends, routes, around)?;
+        self.theirs += 1;
+        self.traffic[at].iter_mut().for_each(Traffic::begun_there);
+        Some(at)
     }
 
     pub(super) fn begin<L: Local<Message = M>>(
