@@ -176,7 +176,7 @@ impl Proxies {
             }
             if !knows(addr.nid) {
                 self.gateway.refuse(addr.nid);
-            } else if !self.open(addr) {
+            } else if !self.open(addr) && !self.wanted.contains(&addr) {
                 self.wanted.push(addr);
             }
         }

@@ -16,8 +16,8 @@ mod datagrams;
 
 /// Parts for which a flow has memory at first.
 pub const BEGIN: usize = 16;
-/// The same where there is little left.
-pub const LEAST: usize = 8;
+/// Bytes for parts where there is little left, which are charged to nobody; one part always fits. Eight of 1428 do.
+pub const LEAST: usize = 12 << 10;
 /// Parts that it took, after which it is to have memory for as many as there may be.
 const ACTIVE: u32 = 8;
 /// What the sink refused is offered again after this time, nanoseconds, at first; at most where the receiver has no room, and
@@ -141,12 +141,12 @@ impl<L: Local> Receiver for To<'_, L> {
 
 impl<M: Message> Traffic<M> {
     /// Between endpoint `ends.here` of node `nid` and `ends.there` of node `peer`, whose longest part and checksum `like`
-    /// says; with memory for so many parts.
+    /// says; with so many bytes of memory for parts, at least one.
     ///
     /// # Errors
     ///
     /// As [`Flow::new`].
-    pub fn new(nid: Nid, peer: Nid, ends: Ends, like: Like, parts: usize) -> Result<Traffic<M>, Invalid> {
+    pub fn new(nid: Nid, peer: Nid, ends: Ends, like: Like, memory: usize) -> Result<Traffic<M>, Invalid> {
         let from = Address { nid, dpid: ends.here };
         let to = Address { nid: peer, dpid: ends.there };
         let config = Config {
@@ -162,7 +162,6 @@ impl<M: Message> Traffic<M> {
             // 0 is nobody's name.
             ..Config::new(from, to, like.incarnation.max(1), like.checksum)
         };
-        let memory = parts.max(1) * usize::from(like.part_max);
         Ok(Traffic {
             ends,
             remote: Addr { nid: peer, dpid: ends.there },

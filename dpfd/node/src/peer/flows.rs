@@ -217,14 +217,15 @@ impl<M: Message> Peer<M> {
         let part_max = self.longest(|_| false, routes);
         // One that is used has more soon: half of all is left for those. How many have the least, is bounded as flows are.
         let plenty = self.parts_left >= self.limits.bytes / 4;
-        let parts = if plenty { BEGIN } else { LEAST };
+        let memory = usize::from(part_max) * BEGIN;
+        let memory = if plenty { memory } else { memory.min(LEAST).max(part_max.into()) };
         let (slot, resume) = around.places.begin(self.nid, ends);
         let incarnation = around.random.draw();
         let shortest = way.map_or(0, |place| self.ways[place].shortest);
         let (user, checksum) = (around.user, around.checksum);
         let like = Like { user, part_max, checksum, incarnation, shortest, resume, slot };
         // Addresses are checked by whoever calls, and parts are not empty.
-        let mut traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
+        let mut traffic = Traffic::new(around.nid, self.nid, ends, like, memory).ok()?;
         traffic.set_part_max(now, longest);
         traffic.set_raw(self.is_raw(ends));
         if let Some(way) = way {
