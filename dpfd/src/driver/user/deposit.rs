@@ -46,6 +46,9 @@ impl UserEndpoint {
         if link.refused == Some(Refused::User) {
             return Err(Error::Denied(to));
         }
+        if link.is_to_be_found() {
+            self.process.command(Command::Attach(self.entry.serial, to));
+        }
         if !link.try_direct() {
             return Ok(Deposit::Absent);
         }
@@ -107,7 +110,54 @@ impl UserEndpoint {
             return Ok(false);
         }
         let ix = self.link_to(&mut tx, Some(to))?;
-        let link = tx.links.get(ix).ok_or(Error::Closed)?;
+        let link = tx.links.get_mut(ix).ok_or(Error::Closed)?;
+        let unknown = matches!(link.destination, Destination::Unknown);
+        if unknown && self.process.registry.look_up(to.dpid).is_some() && link.is_to_be_found() {
+            self.process.command(Command::Attach(self.entry.serial, to));
+        }
         Ok(!matches!(link.destination, Destination::Unknown))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::io::IoSlice;
+    use std::sync::atomic::Ordering;
+    use std::time::{Duration, Instant};
+
+    use super::super::testing;
+    use super::*;
+
+    /// Until the receiver has one.
+    fn deposit(from: &UserEndpoint, to: Addr) {
+        let pieces = [IoSlice::new(b"answer")];
+        let end = Instant::now() + Duration::from_secs(10);
+        while from.deposit(to, Parts::new(&pieces), &mut || ()).expect("memory") != Deposit::Done {
+            assert!(Instant::now() < end, "{to:?} is there");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// As who answers short programs, each of which ends.
+    #[test]
+    fn receivers_that_ended_are_looked_for_no_more_until_something_is_sent_there() {
+        let (_fd, from) = testing::open(0);
+        let numbers = 20_000..20_200;
+        for dpid in numbers.clone() {
+            let (_to_fd, to) = testing::open(dpid);
+            to.start_pool(Some(64 << 10)).expect("a pool");
+            deposit(&from, Addr::local(dpid));
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        // Other tests of this process have some, too.
+        while from.process.absent.load(Ordering::Relaxed) > 100 {
+            assert!(Instant::now() < end, "they are looked for");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // One that comes back is found.
+        let (_to_fd, to) = testing::open(numbers.start);
+        to.start_pool(Some(64 << 10)).expect("a pool");
+        deposit(&from, Addr::local(numbers.start));
     }
 }

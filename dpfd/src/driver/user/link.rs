@@ -105,6 +105,9 @@ pub struct Link {
     pub knows_routes: bool,
     /// It is a gateway's that is told what goes raw.
     pub knows_raw: bool,
+    /// The service looks for its destination, or has found it. It does not where the destination ended and nothing waits for the
+    /// next one: whoever answers many that end would look for all of them for ever.
+    pub wanted: bool,
     /// Its receiver is to be let go of ([`super::note::Note::Rest`]): what is sent waits here until all that went there is released.
     pub rests: bool,
     /// It leads to a proxy in this process, whose gateway the sender steps (N18).
@@ -141,6 +144,8 @@ impl Link {
             knows_immediates: false,
             knows_routes: false,
             knows_raw: false,
+            // It is made for a message that is to go there.
+            wanted: true,
             rests: false,
             inside: false,
             sent: (0, 0),
@@ -164,8 +169,17 @@ impl Link {
         self.path = Path::Queued;
         self.plain_since = 0;
         self.without_edge = WITHOUT_EDGE;
-        self.rests = false;
-        self.inside = false;
+        (self.wanted, self.rests, self.inside) = (false, false, false);
+    }
+
+    /// Whether the service is to look for the destination, which it does not: it is told that once.
+    pub fn is_to_be_found(&mut self) -> bool {
+        matches!(self.destination, Destination::Unknown) && !core::mem::replace(&mut self.wanted, true)
+    }
+
+    /// Whether something waits here for a destination.
+    pub fn waits(&self) -> bool {
+        self.queued > 0 || !self.wakers.is_empty()
     }
 
     /// Nothing more is sent there: it waits until what went there is released ([`Link::is_released`]).

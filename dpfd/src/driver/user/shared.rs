@@ -56,6 +56,9 @@ pub struct Shared {
     pub graph: Option<Arc<Part>>,
     /// The gateway that its calls step, once there is one.
     pub inside: OnceLock<Arc<dyn Inside>>,
+    /// Links that the service looks for at each new endpoint.
+    #[cfg(test)]
+    pub absent: std::sync::atomic::AtomicUsize,
     wake: OwnedFd,
     commands: Mutex<Vec<Command>>,
 }

@@ -222,6 +222,8 @@ impl Service {
     /// `quiet`: nothing came while it waited, which says too that the time is over: a program's clock may stand still
     /// (libfaketime).
     fn after_wait(&mut self, quiet: bool) {
+        #[cfg(test)]
+        self.process.shared.absent.store(self.absent.len(), Ordering::Relaxed);
         if !self.leases.is_empty() {
             let (now, endpoints) = (Instant::now(), &self.endpoints);
             self.leases.retain(|serial, watched| {
