@@ -85,6 +85,16 @@ impl Server {
         Ok(())
     }
 
+    /// A route is broken, or works again.
+    fn listen_to_routes(&self) {
+        let Gate { epoll, node, .. } = &self.gate;
+        for (at, route) in node.routes().iter().enumerate() {
+            let Some(descriptor) = route.descriptor() else { continue };
+            let flags = if node.is_heard(at) { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
+            let _ = epoll.modify(descriptor, &mut EpollEvent::new(flags, OTHERS + at as u64));
+        }
+    }
+
     /// Its node.
     pub fn node(&mut self) -> &mut Node<Proxies> {
         &mut self.gate.node
@@ -130,6 +140,9 @@ impl Server {
             // Before the turn, which sends what that takes.
             self.resume = self.gate.resume(now);
             more = self.gate.node.turn(now);
+            if self.gate.node.heard_changed() {
+                self.listen_to_routes();
+            }
             if done > 0 {
                 self.look.came(now);
             } else if looks && !more && self.round % YIELDS == 0 {

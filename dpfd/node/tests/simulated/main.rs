@@ -2,6 +2,7 @@
 //! damaged, gateways that are killed, routes that die, strangers.
 
 mod black_holes;
+mod broken;
 mod idle;
 mod late;
 mod raw;
