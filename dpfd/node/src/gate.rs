@@ -3,10 +3,12 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dp_edge::sys::process;
 use dp_graph::Graph;
 use dp_route::library::LoadError;
 use dp_seal::{keyfile, GraphKey};
@@ -165,6 +167,15 @@ impl Gate {
             peers.iter().filter(|peer| peer.current().is_some()).map(|peer| peer.nid()).collect();
         let attached = self.node.local().attached().any(|nid| up.contains(&nid));
         self.take_all(now) == 0 && !attached && !self.node.waits_for_others()
+    }
+
+    /// What a child of a fork must not have: as long as it lives, the next gateway could not have it.
+    pub fn keep_from_children(&self) {
+        let mut all = vec![self.door.listener().as_fd()];
+        for route in self.node.routes() {
+            route.each_descriptor(&mut |fd| all.push(fd));
+        }
+        process::keep_from_children(&all);
     }
 
     /// Takes from proxies again that had no room. When to do so the next time, where some still have none.

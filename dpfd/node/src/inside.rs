@@ -101,6 +101,7 @@ impl InProcess {
         if told != graph {
             return Err(CannotServe::Number { told, graph });
         }
+        gate.keep_from_children();
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(system("eventfd"))?;
         let control = gate.epoll.clone();
@@ -164,6 +165,7 @@ impl Drop for InProcess {
             let _ = helper.join();
         }
         let running = self.inner.lock().take();
+        process::keep_from_children(&[]);
         drop(running);
         // The number stays, for calls that are about to sleep on it; the socket does not.
         let mut routes = self.inner.routes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,6 +213,9 @@ impl Inner {
                 running.turn();
                 if running.gate.node.heard_changed() {
                     self.listen_to(&running.gate.node);
+                }
+                if running.gate.node.was_refreshed() {
+                    running.gate.keep_from_children();
                 }
                 if self.turns.is_due(running.next) {
                     self.wake();

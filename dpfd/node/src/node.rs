@@ -52,8 +52,9 @@ pub struct Node<L: Local> {
     received: Vec<Option<Received>>,
     /// How often each of them failed in a row to say what came.
     fails: Vec<u32>,
-    /// Which of them are to be listened to may have changed.
+    /// Which of them are to be listened to may have changed; they were refreshed.
     heard_changed: bool,
+    was_refreshed: bool,
     peers: Vec<Peer<L::Message>>,
     by_nid: HashMap<Nid, usize>,
     /// Of each address of the NART: whose it is, and which of that node's routes.
@@ -90,6 +91,7 @@ impl<L: Local> Node<L> {
             received: routes.iter().map(|route| Some(Received::new(SLOTS, route.slot()))).collect(),
             fails: vec![0; routes.len()],
             heard_changed: false,
+            was_refreshed: false,
             routes,
             by_nid: peers.iter().enumerate().map(|(at, peer)| (peer.nid(), at)).collect(),
             by_address: peers.iter().enumerate().flat_map(ways).collect(),
@@ -219,6 +221,11 @@ impl<L: Local> Node<L> {
         core::mem::take(&mut self.heard_changed)
     }
 
+    /// Whether routes were refreshed since this was last asked: their descriptors may be others.
+    pub fn was_refreshed(&mut self) -> bool {
+        core::mem::take(&mut self.was_refreshed)
+    }
+
     fn hear(&mut self, now: u64, route: usize, from: &PeerAddr, bytes: &mut [u8]) {
         let known = self.by_address.get(from).copied();
         // By another of our addresses than that which the NART pairs with it: from nobody, as far as anybody can tell.
@@ -287,7 +294,7 @@ impl<L: Local> Node<L> {
             more |= peer.turn(now, routes, &mut around);
         }
         if now >= self.refreshed.saturating_add(REFRESH) {
-            self.refreshed = now;
+            (self.refreshed, self.was_refreshed) = (now, true);
             for (route, fails) in self.routes.iter_mut().zip(&mut self.fails) {
                 // What it says, sending says as well.
                 if route.refresh().is_ok() && *fails >= FAILS {
