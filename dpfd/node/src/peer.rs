@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use dp_abi::frame2::{Header, KIND_RAW};
+use dp_abi::frame2::{Header, KIND_PART, KIND_RAW};
 use dp_flow::Checksum;
 use dp_graph::trust::Users;
 use dp_route::choice::{Choice, Want};
@@ -13,6 +13,7 @@ use dpfd::Nid;
 use crate::guard::Guard;
 use crate::incoming::Budget;
 use crate::local::{Local, Message};
+use crate::nart::Edges;
 use crate::places::{Ends, Places};
 use crate::traffic::{Shared, Traffic};
 use crate::Limits;
@@ -32,7 +33,7 @@ const RECLAIM: u64 = 100_000_000;
 /// What a peer has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that its guard refused.
+    /// Frames that its guard refused, or of messages along an edge that a strict graph has not.
     pub refused: u64,
     /// Frames that a flow refused.
     pub unsound: u64,
@@ -104,6 +105,8 @@ pub struct Peer<M> {
     by_ends: HashMap<Ends, usize>,
     /// How many of them frames of that node began.
     theirs: usize,
+    /// The only edges that messages may come along, if the graph is strict.
+    edges: Option<Edges>,
     /// Those that may have a frame to send, and which they are.
     lines: Vec<Line>,
     is_ready: Vec<bool>,
@@ -156,6 +159,7 @@ impl<M: Message> Peer<M> {
             free: Vec::new(),
             by_ends: HashMap::new(),
             theirs: 0,
+            edges: None,
             lines: vec![Line::new(None)],
             is_ready: Vec::new(),
             line: Vec::new(),
@@ -179,6 +183,19 @@ impl<M: Message> Peer<M> {
             unheard: None,
             counts: Counts::default(),
         }
+    }
+
+    /// Messages may come along these edges alone.
+    pub fn restrict(&mut self, edges: Edges) {
+        self.edges = Some(edges);
+    }
+
+    /// Whether a frame of that kind may come from there. A flow has both directions: one of them is enough for what only greets and
+    /// acknowledges.
+    fn may_come(&self, ends: Ends, kind: u8) -> bool {
+        let Some(edges) = &self.edges else { return true };
+        let is_message = kind == KIND_PART || kind == KIND_RAW;
+        edges.into.contains(&ends) || (!is_message && edges.out.contains(&ends))
     }
 
     /// Its number.
@@ -261,6 +278,10 @@ impl<M: Message> Peer<M> {
         around: &mut Around<'_, L>,
     ) {
         self.unheard = None;
+        if !self.may_come(ends, header.kind) {
+            self.counts.refused += 1;
+            return;
+        }
         let at = match self.by_ends.get(&ends).copied() {
             Some(at) => Some(at),
             None if self.is_crowded(now, around) => {

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use dpfd::{Addr, Error};
 
-use kit::{echo, exchange, length, number_of, numbered, open, receive_all, until, Node, SEALED, SOON};
+use kit::{
+    echo, exchange, exchange_by, length, number_of, numbered, open, receive_all, until, Node, SEALED, SOON,
+};
 
 const ECHO: u16 = 7000;
 
@@ -245,4 +247,54 @@ fn one_that_is_told_to_end_loses_nothing_of_a_sender_that_goes_on() {
     std::io::Write::write_all(&mut ours, b"x").expect("the sender");
     kit::Child::all_ok(vec![sender, receiver]);
     [here, there_].into_iter().for_each(kit::Child::kill);
+}
+
+/// Whatever the programs were given.
+#[test]
+fn gateways_of_a_strict_graph_let_nothing_go_along_other_edges() {
+    let (a, b) = (port(), port());
+    let graph = |strict: &str| {
+        let processes = "[[process]]\nname = \"one\"\nnode = 1\nendpoints = [5000, 5001]\n\
+                         [[process]]\nname = \"two\"\nnode = 2\nendpoints = [7000]\n";
+        let edges =
+            "[[edge]]\nfrom = \"1/5000\"\nto = \"2/7000\"\n[[edge]]\nfrom = \"2/7000\"\nto = \"1/5000\"\n";
+        format!(
+            "{strict}{SEALED}[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{a}\"]\n\
+             [[node]]\nnid = 2\nroutes = [\"udp:127.0.0.1:{b}\"]\n{processes}{edges}"
+        )
+    };
+    for one_is_strict in [true, false] {
+        let strict = |is: bool| graph(if is { "strict = true\n" } else { "" });
+        let one = Node::new(1, &strict(one_is_strict), None);
+        let two = Node::new(2, &strict(true), None);
+        let gateways = [one.gateway(), two.gateway()];
+        let answers = two.run(|| {
+            let e = open(ECHO);
+            loop {
+                let message = e.recv().expect("a message");
+                assert_eq!(message.from().dpid, 5000);
+                e.send_to(&message.to_vec(), message.from()).expect("the way back");
+            }
+        });
+        one.run(|| exchange_by(&open(5000), there(2), 50)).ok();
+        one.run(|| {
+            let e = open(5001);
+            let end = Instant::now() + Duration::from_secs(2);
+            while Instant::now() < end {
+                match e.send_to(b"another edge", there(2)) {
+                    Err(Error::Denied(_)) if one_is_strict => return true,
+                    Err(error) => panic!("{error}"),
+                    Ok(()) => std::thread::sleep(Duration::from_millis(10)),
+                }
+            }
+            !one_is_strict
+        })
+        .ok();
+        one.run(|| exchange_by(&open(5000), there(2), 50)).ok();
+        if !one_is_strict {
+            assert!(two.status().expect("it runs").nodes[0].refused > 0);
+        }
+        answers.kill();
+        gateways.into_iter().for_each(kit::Child::kill);
+    }
 }

@@ -19,6 +19,7 @@
 //! destination. It can end and be started again: its senders wait meanwhile, as for any endpoint that is not there, and what
 //! it had taken and not handed on is its to keep. Users that are not its own are refused before it is asked.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +83,12 @@ impl Gateway {
     /// The addresses that were asked for since the last call, each once. The descriptor is readable until then.
     pub fn asked(&self) -> Vec<Addr> {
         self.asked.take()
+    }
+
+    /// The graph is strict: endpoints of this node may send to other nodes along these edges alone, from one here to one there,
+    /// and who tries another gets EACCES, whether its program was given the graph or not. To be said before anybody asks.
+    pub fn restrict(&self, edges: HashSet<(Dpid, Addr)>) {
+        self.asked.restrict(edges);
     }
 
     /// Opens the proxy of an endpoint of another node; whoever asked for it is answered. An address that nobody asked for
