@@ -4,6 +4,7 @@ mod inside;
 mod kit;
 mod namespaces;
 mod redirected;
+mod soak;
 mod thrift;
 
 use std::time::{Duration, Instant};
