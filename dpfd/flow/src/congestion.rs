@@ -13,6 +13,9 @@ use crate::number::ahead;
 
 /// What is always allowed: the fewest with which a loss is noticed by what arrives after it.
 const LEAST: u32 = 4;
+/// Transmissions behind the next one at which the end of a former round is kept: numbers that are half of all apart cannot be
+/// compared. Far more than any are on their way.
+const BEHIND: u32 = 1 << 24;
 
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Congestion {
@@ -43,6 +46,13 @@ impl Congestion {
     /// Whether it still doubles.
     pub fn is_probing(&self) -> bool {
         self.window < self.threshold
+    }
+
+    /// The `next`th transmission comes next: a round that was long ago stays behind it.
+    pub fn follow(&mut self, next: u32) {
+        if next.wrapping_sub(self.round) > 2 * BEHIND {
+            self.round = next.wrapping_sub(BEHIND);
+        }
     }
 
     /// So many arrived, while all that was allowed was on its way, or would have been but for pacing by what is allowed.
@@ -133,6 +143,19 @@ mod tests {
         congestion.silent(5);
         congestion.lost(6, 7);
         assert!(!congestion.take_back());
+    }
+
+    #[test]
+    fn a_loss_counts_however_many_transmissions_after_the_last_one() {
+        for parts in [1 << 20, 3 << 30, u64::from(u32::MAX) + 20] {
+            let mut congestion = Congestion::new(64);
+            congestion.arrived(100);
+            congestion.lost(9, 10);
+            let before = congestion.window();
+            (10..parts).step_by(1 << 16).for_each(|next| congestion.follow(next as u32));
+            congestion.lost(parts as u32 - 1, parts as u32);
+            assert!(congestion.window() < before, "{parts}");
+        }
     }
 
     #[test]

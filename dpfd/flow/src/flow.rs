@@ -160,7 +160,26 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// and did not come.
     pub fn set_part_max(&mut self, now: u64, part_max: u16) {
         self.way_part_max = part_max.clamp(1, self.config.part_max);
-        if self.peer != 0 && self.awaits.is_none() && self.window.longest() > self.way_part_max {
+        if self.window.longest() > self.way_part_max {
+            self.renew(now);
+        }
+    }
+
+    /// Frames take another way from now on, on which an answer took `shortest` nanoseconds, once; 0: that is not known. How long
+    /// answers took on the former one says nothing of it: neither whether something waits in a queue there, nor when to send again.
+    pub fn way_changed(&mut self, now: u64, shortest: u64) {
+        self.rtt = Rtt::new(self.config.timeout, shortest);
+        self.window.time_from(now);
+        // It may have been doubled while the former one was silent.
+        let latest = now.saturating_add(self.rtt.timeout());
+        self.repeat_at = self.repeat_at.map(|at| at.min(latest));
+    }
+
+    /// This end begins anew by itself: what there is of a message that was not taken as a whole, and what is kept behind it, is void, and the
+    /// peer sends it again from the message's first part on. What this end had sent is not lost and comes once, as with
+    /// [`Flow::set_part_max`] ([`Down::Shortened`]). Nothing happens where no incarnation has begun.
+    pub fn renew(&mut self, now: u64) {
+        if self.peer != 0 && self.awaits.is_none() {
             self.resume = self.place();
             self.awaits = Some(self.peer);
             self.greeting.restart();
@@ -321,6 +340,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             let twice = self.congestion.is_probing() || !self.rtt.is_queueing();
             self.pace.learn(if twice { 2 * window } else { window }, self.rtt.smoothed());
         }
+        self.congestion.follow(self.window.order());
         if let Some((_, order)) = self.window.find_lost() {
             if self.config.share && self.rtt.is_queueing() {
                 self.congestion.lost(order, self.window.order());

@@ -18,6 +18,9 @@ use crate::number::{ahead, place};
 
 /// Transmissions by which an answer may overtake another at first. Doubled whenever it was wrong.
 const REORDERED: u32 = 3;
+/// Parts that arrive without one that was wrongly taken for lost, after which half of what was added counts as over: a flow that
+/// went by several ways at once, for a while, notices losses as soon as others again.
+const STEADY: u32 = 1 << 14;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 enum State {
@@ -56,6 +59,10 @@ pub(crate) struct Window<const W: usize> {
     order: u32,
     latest: u32,
     reordered: u32,
+    /// Parts that arrived since that was last changed.
+    steady: u32,
+    /// What was sent before this time says nothing of how long an answer takes now.
+    timed_from: u64,
     sent: [Sent; W],
 }
 
@@ -118,13 +125,16 @@ impl<const W: usize> Window<W> {
             order: 0,
             latest: 0,
             reordered: REORDERED.min(W as u32 / 2),
+            steady: 0,
+            timed_from: 0,
             sent: [none; W],
         }
     }
 
-    /// All numbers begin anew. What was on its way is forgotten.
+    /// All numbers begin anew. What was on its way is forgotten. Transmissions are counted on: a reaction to a loss that was among
+    /// them is over for those that follow.
     pub fn restart(&mut self, first: u32, room: u16) {
-        *self = Window { reordered: self.reordered, ..Window::new(first) };
+        *self = Window { order: self.order, latest: self.order, ..Window::new(first) };
         self.limit = first.wrapping_add(room.into());
     }
 
@@ -248,6 +258,10 @@ impl<const W: usize> Window<W> {
         let was_lost = sent.state == State::Lost;
         sent.state = State::Arrived;
         news.parts += 1;
+        self.steady += 1;
+        if self.steady == STEADY {
+            (self.reordered, self.steady) = ((self.reordered / 2).max(REORDERED.min(W as u32 / 2)), 0);
+        }
         news.longest = news.longest.max(sent.bytes);
         let took = now.saturating_sub(sent.at);
         let is_earlier = sent.again && (was_lost || !plausible(took));
@@ -255,7 +269,7 @@ impl<const W: usize> Window<W> {
             // By the time-out, which says nothing of how far answers overtake one another.
             news.late = true;
         } else if was_lost || is_earlier {
-            self.reordered = (2 * self.reordered).min(W as u32 / 2);
+            (self.reordered, self.steady) = ((2 * self.reordered).min(W as u32 / 2), 0);
         }
         if is_earlier {
             // An earlier copy came after all. Nobody knows when this one was sent.
@@ -264,7 +278,10 @@ impl<const W: usize> Window<W> {
         if ahead(sent.order, self.latest).is_some() {
             self.latest = sent.order.wrapping_add(1);
         }
-        if !sent.again && newest.is_none_or(|(order, _)| ahead(sent.order, order).is_some()) {
+        if !sent.again
+            && sent.at >= self.timed_from
+            && newest.is_none_or(|(order, _)| ahead(sent.order, order).is_some())
+        {
             *newest = Some((sent.order, took));
         }
     }
@@ -292,6 +309,11 @@ impl<const W: usize> Window<W> {
             }
         }
         found
+    }
+
+    /// What is on its way goes by another one than what is sent from now on.
+    pub fn time_from(&mut self, now: u64) {
+        self.timed_from = now;
     }
 
     /// Goes back: all that fly are given up.

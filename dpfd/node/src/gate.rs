@@ -3,10 +3,12 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use dp_edge::sys::process;
 use dp_graph::Graph;
 use dp_route::library::LoadError;
 use dp_seal::{keyfile, GraphKey};
@@ -154,6 +156,26 @@ impl Gate {
     pub fn take_all(&mut self, now: u64) -> usize {
         let all = self.node.local().addresses();
         all.into_iter().map(|addr| self.take_aside(now, addr)).sum()
+    }
+
+    /// The gateway is to end. Whether nothing is left for which it would wait: no node that is not down has to acknowledge
+    /// anything, and no program here can send it more.
+    pub fn is_through(&mut self, now: u64) -> bool {
+        // First: who let go had put it there before.
+        let peers = self.node.peers();
+        let up: Vec<_> =
+            peers.iter().filter(|peer| peer.current().is_some()).map(|peer| peer.nid()).collect();
+        let attached = self.node.local().attached().any(|nid| up.contains(&nid));
+        self.take_all(now) == 0 && !attached && !self.node.waits_for_others()
+    }
+
+    /// What a child of a fork must not have: as long as it lives, the next gateway could not have it.
+    pub fn keep_from_children(&self) {
+        let mut all = vec![self.door.listener().as_fd()];
+        for route in self.node.routes() {
+            route.each_descriptor(&mut |fd| all.push(fd));
+        }
+        process::keep_from_children(&all);
     }
 
     /// Takes from proxies again that had no room. When to do so the next time, where some still have none.

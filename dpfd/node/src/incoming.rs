@@ -3,6 +3,10 @@
 //! A message of one part goes from its frame into its receiver's pool. Of a longer one each part is kept, and acknowledged;
 //! the last part is taken when the message has gone into the pool, and so tells the sender that it has. If this process ends
 //! before, the sender sends the whole message again.
+//!
+//! What lies here is bounded for each other node, and whoever does not read must not use that up: half of it is only for messages
+//! whose receivers have room for them, so that they leave it. Where it is used up all the same, one on which nothing
+//! happens for long is given up ([`Traffic::give_up_stalled`](crate::traffic::Traffic::give_up_stalled)): its sender has it still.
 
 use dp_flow::{Part, Place};
 
@@ -12,12 +16,14 @@ pub struct Budget {
     left: usize,
     /// Who has some of it.
     holders: usize,
+    /// It was used up when somebody needed some.
+    wanted: bool,
 }
 
 impl Budget {
     /// So many.
     pub fn new(bytes: usize) -> Budget {
-        Budget { left: bytes, holders: 0 }
+        Budget { left: bytes, holders: 0, wanted: false }
     }
 
     /// What is left.
@@ -25,9 +31,19 @@ impl Budget {
         self.left
     }
 
-    /// Takes so many, if there are. The first one always gets what it wants, or a long message could never come.
-    fn reserve(&mut self, bytes: usize) -> bool {
+    /// Whether it was used up when somebody needed some, since this was asked last.
+    pub fn was_wanted(&mut self) -> bool {
+        core::mem::take(&mut self.wanted)
+    }
+
+    /// Takes so many, if there are, of `most` in all. The first one always gets what it wants, or a long message could never come;
+    /// but of the last half only one gets anything whose receiver has room.
+    fn reserve(&mut self, bytes: usize, most: usize, has_room: impl FnOnce() -> bool) -> bool {
+        if bytes.saturating_add(most / 2) > self.left && !has_room() {
+            return false;
+        }
         if bytes > self.left && self.holders > 0 {
+            self.wanted = true;
             return false;
         }
         self.left = self.left.saturating_sub(bytes);
@@ -47,12 +63,16 @@ pub struct Incoming {
     bytes: Vec<u8>,
     /// What it has of the budget; nothing: no message has begun.
     reserved: Option<usize>,
+    /// This end's name in the incarnation in which it began.
+    name: u32,
 }
 
 /// Where a message goes.
 pub trait Receiver {
     /// Whether it is there.
     fn is_there(&mut self) -> bool;
+    /// Whether one that is there has room now for a message of so many bytes.
+    fn has_room(&mut self, bytes: usize) -> bool;
     /// Takes a message, and true says so; then this is the place of its flow.
     fn take(&mut self, message: &[u8], immediate: Option<u64>, place: Place) -> bool;
 }
@@ -69,10 +89,10 @@ impl Incoming {
             }
             // A receiver that is not there must not use up what others could have.
             let total = part.total as usize;
-            if !to.is_there() || !budget.reserve(total) {
+            if !to.is_there() || !budget.reserve(total, most, || to.has_room(total)) {
                 return false;
             }
-            self.reserved = Some(total);
+            (self.reserved, self.name) = (Some(total), part.place.name);
             if self.bytes.try_reserve_exact(total).is_err() {
                 self.clear(budget, most);
                 return false;
@@ -91,6 +111,18 @@ impl Incoming {
             self.bytes.truncate(self.bytes.len() - part.bytes.len());
         }
         taken
+    }
+
+    /// Whether there is something of a message.
+    pub fn holds(&self) -> bool {
+        self.reserved.is_some()
+    }
+
+    /// Forgets it unless it is of the incarnation in which this end has that name: the rest of it does not come.
+    pub fn clear_former(&mut self, name: u32, budget: &mut Budget, most: usize) {
+        if self.name != name {
+            self.clear(budget, most);
+        }
     }
 
     /// Forgets what there is of a message.

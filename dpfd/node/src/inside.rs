@@ -32,7 +32,6 @@ use std::time::Duration;
 
 use dp_edge::sys::process;
 use dp_edge::turns::{Turns, LATE};
-use dp_route::Route;
 use dpfd::driver::user::gateway;
 use dpfd::driver::user::inside::Inside;
 use dpfd::Addr;
@@ -42,6 +41,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::resource::{getrlimit, Resource};
 
 use crate::gate::{system, CannotServe, Gate, Options};
+use crate::node::Node;
+use crate::proxies::Proxies;
 
 mod helper;
 
@@ -100,11 +101,12 @@ impl InProcess {
         if told != graph {
             return Err(CannotServe::Number { told, graph });
         }
+        gate.keep_from_children();
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(system("eventfd"))?;
         let control = gate.epoll.clone();
         control.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE)).map_err(system("epoll_ctl"))?;
-        let readable = readable(gate.node.routes()).map_err(system("epoll_ctl"))?;
+        let readable = readable(&gate.node).map_err(system("epoll_ctl"))?;
         let routes = gate.node.routes().len();
         let inner = Arc::new(Inner {
             gate: Mutex::new(Some(Running { gate, routes, next: 0 })),
@@ -131,9 +133,10 @@ impl InProcess {
     }
 }
 
-/// A descriptor that is readable while a route has something.
-fn readable(routes: &[Box<dyn Route>]) -> nix::Result<OwnedFd> {
-    let all: Vec<_> = routes.iter().filter_map(|route| route.descriptor()).collect();
+/// A descriptor that is readable while a route has something that is listened to.
+fn readable(node: &Node<Proxies>) -> nix::Result<OwnedFd> {
+    let heard = node.routes().iter().enumerate().filter(|(at, _)| node.is_heard(*at));
+    let all: Vec<_> = heard.filter_map(|(_, route)| route.descriptor()).collect();
     if let [one] = all[..] {
         return one
             .try_clone_to_owned()
@@ -162,6 +165,7 @@ impl Drop for InProcess {
             let _ = helper.join();
         }
         let running = self.inner.lock().take();
+        process::keep_from_children(&[]);
         drop(running);
         // The number stays, for calls that are about to sleep on it; the socket does not.
         let mut routes = self.inner.routes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -207,6 +211,12 @@ impl Inner {
             all += n;
             if n > 0 || now >= running.next {
                 running.turn();
+                if running.gate.node.heard_changed() {
+                    self.listen_to(&running.gate.node);
+                }
+                if running.gate.node.was_refreshed() {
+                    running.gate.keep_from_children();
+                }
                 if self.turns.is_due(running.next) {
                     self.wake();
                 }
@@ -222,6 +232,14 @@ impl Inner {
 
     fn left(&self) -> MutexGuard<'_, Vec<Addr>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A route is broken, or works again. The number stays.
+    fn listen_to(&self, node: &Node<Proxies>) {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(readable) = readable(node) {
+            let _ = nix::unistd::dup3(readable.as_fd(), &mut routes, OFlag::O_CLOEXEC);
+        }
     }
 
     /// Wakes the helper.

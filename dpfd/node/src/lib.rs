@@ -70,7 +70,8 @@ pub const WINDOW: usize = 128;
 /// What one other node may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Flows with its endpoints. Frames for more are dropped and counted. Each costs about 13 KiB. Default: 4096.
+    /// Flows that its frames begin: those that programs here begin are not counted. Frames for more are dropped and counted. Each
+    /// costs about 13 KiB. Default: 4096.
     pub flows: usize,
     /// Bytes of messages from there that are not whole yet, and of parts that came before their turn; at least one message
     /// may begin, however long. Default: 64 MiB.

@@ -39,6 +39,9 @@ pub trait Local {
     /// Whether endpoint `to` is open, as far as is known: then it is worth putting together a message for it.
     fn reaches(&mut self, from: Addr, to: Dpid) -> bool;
 
+    /// Whether one that is open has room now for a message of so many bytes from there, which nobody else can take from it.
+    fn has_room(&mut self, from: Addr, to: Dpid, bytes: usize) -> bool;
+
     /// Times that an endpoint of another node had to wait, for as many as may be have what they need here.
     fn crowded(&self) -> u64 {
         0

@@ -3,13 +3,14 @@
 //! Two nodes reach each other by the routes that both have an address on, in the order in which the other node lists them;
 //! where they have several on one, by the first of both, the second of both, and so on.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use dp_graph::trust::{Security, Users};
 use dp_graph::{Edge, Graph, Node};
 use dp_route::xdp::Xdp;
 use dp_route::PeerAddr;
-use dpfd::Nid;
+use dpfd::{Addr, Dpid, Nid};
 use thiserror::Error;
 
 use crate::places::Ends;
@@ -25,6 +26,17 @@ pub struct Other {
     pub ways: Vec<(usize, PeerAddr, Security)>,
     /// Edges to it whose messages are to go otherwise than all do.
     pub wishes: Vec<EdgeWish>,
+    /// The only edges between the two that may be used, if the graph is strict.
+    pub edges: Option<Edges>,
+}
+
+/// Edges between this node and another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edges {
+    /// From endpoints here.
+    pub out: HashSet<Ends>,
+    /// To endpoints here.
+    pub into: HashSet<Ends>,
 }
 
 /// How messages of an edge are to go, as the graph says.
@@ -99,11 +111,23 @@ impl Nart {
                 EdgeWish { ends, route: edge.route.clone(), raw: edge.raw }
             };
             let wishes = edges.map(wish).filter(|wish| wish.raw || wish.route.is_some()).collect();
-            (!ways.is_empty()).then(|| Other { nid: node.nid, name: node.name.clone(), ways, wishes })
+            let edges = graph.strict.then(|| Edges::of(graph, nid, node.nid));
+            (!ways.is_empty()).then(|| Other { nid: node.nid, name: node.name.clone(), ways, wishes, edges })
         };
         let others = graph.nodes.iter().filter(|node| node.nid != nid).filter_map(other).collect();
         let users = graph.trusts.iter().map(|trust| (trust.route.clone(), trust.users.clone())).collect();
         Ok(Nart { nid, own: this.routes.clone(), others, users, xdp: graph.xdp() })
+    }
+}
+
+impl Edges {
+    fn of(graph: &Graph, here: Nid, there: Nid) -> Edges {
+        let between = |from: Nid, to: Nid| {
+            graph.edges.iter().filter(move |edge| (edge.from.nid, edge.to.nid) == (from, to))
+        };
+        let out = between(here, there).map(|edge| Ends { here: edge.from.dpid, there: edge.to.dpid });
+        let into = between(there, here).map(|edge| Ends { here: edge.to.dpid, there: edge.from.dpid });
+        Edges { out: out.collect(), into: into.collect() }
     }
 }
 
@@ -112,6 +136,21 @@ impl Nart {
     pub fn users(&self, route: &str) -> Users {
         let named = self.users.iter().find(|(name, _)| name == route);
         named.map(|(_, users)| users.clone()).unwrap_or_default()
+    }
+
+    /// The only edges that endpoints here may send along to other nodes, if the graph is strict.
+    pub fn strict_edges(&self) -> Option<HashSet<(Dpid, Addr)>> {
+        let edges = |other: &Other| {
+            let out = &other.edges.as_ref()?.out;
+            let nid = other.nid;
+            Some(out.iter().map(move |ends| (ends.here, Addr { nid, dpid: ends.there })).collect::<Vec<_>>())
+        };
+        self.others
+            .iter()
+            .map(edges)
+            .collect::<Option<Vec<_>>>()
+            .filter(|all| !all.is_empty())
+            .map(|all| all.into_iter().flatten().collect())
     }
 
     /// Whether a key is needed: frames to some node are to be sealed.

@@ -26,6 +26,9 @@ const SLOTS: usize = 32;
 const HEARD_MOST: usize = 1024;
 /// Routes are looked at again after this time, nanoseconds: path MTUs, interfaces.
 const REFRESH: u64 = 1_000_000_000;
+/// Times in a row that a route fails to say what came, after which it is not asked, nor listened to, until it says that it works:
+/// what makes its descriptor readable stays there, and would keep a processor busy. One that was only told of an error says that once.
+const FAILS: u32 = 16;
 
 /// Frames that were dropped before any flow saw them, and messages that could not be sent on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +50,11 @@ pub struct Node<L: Local> {
     local: L,
     routes: Vec<Box<dyn Route>>,
     received: Vec<Option<Received>>,
+    /// How often each of them failed in a row to say what came.
+    fails: Vec<u32>,
+    /// Which of them are to be listened to may have changed; they were refreshed.
+    heard_changed: bool,
+    was_refreshed: bool,
     peers: Vec<Peer<L::Message>>,
     by_nid: HashMap<Nid, usize>,
     /// Of each address of the NART: whose it is, and which of that node's routes.
@@ -81,6 +89,9 @@ impl<L: Local> Node<L> {
             user: 0,
             local,
             received: routes.iter().map(|route| Some(Received::new(SLOTS, route.slot()))).collect(),
+            fails: vec![0; routes.len()],
+            heard_changed: false,
+            was_refreshed: false,
             routes,
             by_nid: peers.iter().enumerate().map(|(at, peer)| (peer.nid(), at)).collect(),
             by_address: peers.iter().enumerate().flat_map(ways).collect(),
@@ -181,17 +192,38 @@ impl<L: Local> Node<L> {
 
     /// Takes what a route has. How many frames that were.
     pub fn receive(&mut self, now: u64, route: usize) -> usize {
+        if !self.is_heard(route) {
+            return 0;
+        }
         let Some(mut received) = self.received[route].take() else { return 0 };
         if received.slot() < self.routes[route].slot() {
             received = Received::new(SLOTS, self.routes[route].slot());
         }
         // An error is counted by the route, and shows with what is sent.
-        let n = self.routes[route].recv(&mut received).unwrap_or(0);
+        let said = self.routes[route].recv(&mut received);
+        self.fails[route] = if said.is_ok() { 0 } else { self.fails[route] + 1 };
+        self.heard_changed |= self.fails[route] == FAILS;
+        let n = said.unwrap_or(0);
         for (from, frame) in received.iter_mut() {
             self.hear(now, route, from, frame);
         }
         self.received[route] = Some(received);
         n
+    }
+
+    /// Whether that route is listened to: one that fails each time is not, until it says that it works.
+    pub fn is_heard(&self, route: usize) -> bool {
+        self.fails[route] < FAILS
+    }
+
+    /// Whether that may have changed for some route since this was last asked.
+    pub fn heard_changed(&mut self) -> bool {
+        core::mem::take(&mut self.heard_changed)
+    }
+
+    /// Whether routes were refreshed since this was last asked: their descriptors may be others.
+    pub fn was_refreshed(&mut self) -> bool {
+        core::mem::take(&mut self.was_refreshed)
     }
 
     fn hear(&mut self, now: u64, route: usize, from: &PeerAddr, bytes: &mut [u8]) {
@@ -262,9 +294,13 @@ impl<L: Local> Node<L> {
             more |= peer.turn(now, routes, &mut around);
         }
         if now >= self.refreshed.saturating_add(REFRESH) {
-            self.refreshed = now;
-            // What it says, sending says as well.
-            self.routes.iter_mut().for_each(|route| drop(route.refresh()));
+            (self.refreshed, self.was_refreshed) = (now, true);
+            for (route, fails) in self.routes.iter_mut().zip(&mut self.fails) {
+                // What it says, sending says as well.
+                if route.refresh().is_ok() && *fails >= FAILS {
+                    (*fails, self.heard_changed) = (0, true);
+                }
+            }
             let (peers, routes, _) = self.apart();
             peers.iter_mut().for_each(|peer| peer.fit(now, routes));
         }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use dp_abi::frame2::{Header, KIND_RAW};
+use dp_abi::frame2::{Header, KIND_PART, KIND_RAW};
 use dp_flow::Checksum;
 use dp_graph::trust::Users;
 use dp_route::choice::{Choice, Want};
@@ -13,6 +13,7 @@ use dpfd::Nid;
 use crate::guard::Guard;
 use crate::incoming::Budget;
 use crate::local::{Local, Message};
+use crate::nart::Edges;
 use crate::places::{Ends, Places};
 use crate::traffic::{Shared, Traffic};
 use crate::Limits;
@@ -26,10 +27,13 @@ use flows::Wished;
 use sending::Line;
 pub use ways::Way;
 
+/// How often messages that are in others' way are looked for, nanoseconds.
+const RECLAIM: u64 = 100_000_000;
+
 /// What a peer has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames that its guard refused.
+    /// Frames that its guard refused, or of messages along an edge that a strict graph has not.
     pub refused: u64,
     /// Frames that a flow refused.
     pub unsound: u64,
@@ -99,6 +103,10 @@ pub struct Peer<M> {
     traffic: Vec<Option<Traffic<M>>>,
     free: Vec<usize>,
     by_ends: HashMap<Ends, usize>,
+    /// How many of them frames of that node began.
+    theirs: usize,
+    /// The only edges that messages may come along, if the graph is strict.
+    edges: Option<Edges>,
     /// Those that may have a frame to send, and which they are.
     lines: Vec<Line>,
     is_ready: Vec<bool>,
@@ -122,6 +130,8 @@ pub struct Peer<M> {
     budget: Budget,
     parts_left: usize,
     swept: u64,
+    /// When messages were last looked for that are in others' way.
+    reclaimed: u64,
     /// The time of the last turn.
     now: u64,
     /// Frames were too long for their route, or it was found out that it carries longer ones.
@@ -148,6 +158,8 @@ impl<M: Message> Peer<M> {
             traffic: Vec::new(),
             free: Vec::new(),
             by_ends: HashMap::new(),
+            theirs: 0,
+            edges: None,
             lines: vec![Line::new(None)],
             is_ready: Vec::new(),
             line: Vec::new(),
@@ -164,12 +176,26 @@ impl<M: Message> Peer<M> {
             budget: Budget::new(limits.bytes / 2),
             parts_left: limits.bytes / 2,
             swept: 0,
+            reclaimed: 0,
             now: 0,
             too_long: false,
             watched: None,
             unheard: None,
             counts: Counts::default(),
         }
+    }
+
+    /// Messages may come along these edges alone.
+    pub fn restrict(&mut self, edges: Edges) {
+        self.edges = Some(edges);
+    }
+
+    /// Whether a frame of that kind may come from there. A flow has both directions: one of them is enough for what only greets and
+    /// acknowledges.
+    fn may_come(&self, ends: Ends, kind: u8) -> bool {
+        let Some(edges) = &self.edges else { return true };
+        let is_message = kind == KIND_PART || kind == KIND_RAW;
+        edges.into.contains(&ends) || (!is_message && edges.out.contains(&ends))
     }
 
     /// Its number.
@@ -252,13 +278,17 @@ impl<M: Message> Peer<M> {
         around: &mut Around<'_, L>,
     ) {
         self.unheard = None;
+        if !self.may_come(ends, header.kind) {
+            self.counts.refused += 1;
+            return;
+        }
         let at = match self.by_ends.get(&ends).copied() {
             Some(at) => Some(at),
             None if self.is_crowded(now, around) => {
                 self.counts.crowded += 1;
                 return;
             }
-            None => self.begin(now, ends, routes, around),
+            None => self.begin_theirs(now, ends, routes, around),
         };
         self.watch(now);
         let Some((at, traffic)) = at.and_then(|at| Some((at, self.traffic[at].as_mut()?))) else { return };
@@ -317,6 +347,9 @@ impl<M: Message> Peer<M> {
             traffic.deliver(now, &mut shared);
             traffic.again().into_iter().for_each(|time| self.note(at, time));
             self.make_ready(at);
+        }
+        if now >= self.reclaimed.saturating_add(RECLAIM) && self.budget.was_wanted() {
+            self.reclaim(now);
         }
         if now >= self.next_sweep() {
             self.sweep(now, false, around);

@@ -17,17 +17,22 @@
 //! A file that is missing or is of no use is begun anew: then what was on its way to a gateway that was killed can come
 //! twice, and nothing else is different. The same holds for a flow whose slot another one needed: where all are taken, that
 //! of a flow makes room that nobody has used for long (`places/rest.rs`).
+//!
+//! The folder may be a group's. A file there that somebody else could write to, or make shorter, is not used: what he wrote would count
+//! as delivered, and a store to what is missing ends the process. So does one for which there is no room, so that is taken
+//! beforehand.
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use dp_edge::words::Words;
 use dp_flow::Place;
 use dpfd::{Dpid, Nid};
+use nix::fcntl::posix_fallocate;
 
 mod rest;
 use rest::Rest;
@@ -81,6 +86,25 @@ pub struct Counts {
     pub unkept: u64,
 }
 
+/// The file, if nobody but this user can have it open for writing, and else a new one in its place.
+fn open_own(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+    let file = options.open(path);
+    if let Ok(file) = file {
+        let meta = file.metadata()?;
+        let is_own = meta.uid() == nix::unistd::geteuid().as_raw();
+        if meta.is_file() && is_own && meta.nlink() == 1 && meta.mode() & 0o077 == 0 {
+            return Ok(file);
+        }
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    options.create_new(true).open(path)
+}
+
 fn key(nid: Nid, ends: Ends) -> u64 {
     USED | u64::from(nid) << 32 | u64::from(ends.there) << 16 | u64::from(ends.here)
 }
@@ -91,25 +115,20 @@ fn node_of(key: u64) -> Nid {
 }
 
 impl Places {
-    /// The file at `path`, made if it is not there, of node `nid`.
+    /// The file at `path`, of node `nid`; made, if it is not there or not this user's alone.
     ///
     /// # Errors
     ///
-    /// Those of open(2) and mmap(2).
+    /// Those of open(2), fallocate(2) (ENOSPC: there is not 1 MiB of room) and mmap(2).
     pub fn open(path: &Path, nid: Nid) -> io::Result<Places> {
         Places::with_room(path, nid, MOST)
     }
 
     pub(crate) fn with_room(path: &Path, nid: Nid, most: usize) -> io::Result<Places> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(nix::libc::O_NOFOLLOW)
-            .open(path)?;
-        let words = Words::map(&file, 2 * (most + 1))?;
+        let file = open_own(path)?;
+        let count = 2 * (most + 1);
+        posix_fallocate(&file, 0, 8 * count as i64)?;
+        let words = Words::map(&file, count)?;
         let all = words.all();
         let (mut slots, mut used, mut rest) = (HashMap::new(), 0, Rest::new(most));
         if all[0].load(Relaxed) == MAGIC && all[1].load(Relaxed) == u64::from(nid) {

@@ -96,7 +96,7 @@ pub struct Proxies {
     /// The time, nanoseconds, as of the last [`Proxies::pass`]; and when idle ones are looked for next.
     now: u64,
     sweep: u64,
-    /// Nothing is taken any more.
+    /// Nothing is opened any more for those who ask.
     stopped: bool,
     failed: u64,
 }
@@ -176,7 +176,7 @@ impl Proxies {
             }
             if !knows(addr.nid) {
                 self.gateway.refuse(addr.nid);
-            } else if !self.open(addr) {
+            } else if !self.open(addr) && !self.wanted.contains(&addr) {
                 self.wanted.push(addr);
             }
         }
@@ -216,8 +216,7 @@ impl Proxies {
         endpoint.set_spin(0);
         // It has a pool before anybody sends: a message that is too long for a descriptor would not even come near it.
         endpoint.usual_pool()?;
-        let flags = if self.stopped { EpollFlags::empty() } else { EpollFlags::EPOLLIN };
-        let event = EpollEvent::new(flags, token(addr));
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, token(addr));
         let added = self.epoll.add(&*endpoint, event);
         added.map_err(|errno| Error::System { call: "epoll_ctl", errno: errno as i32 })?;
         Ok(Proxy { endpoint, held: Arc::default(), idle: Idle::new(self.now) })
@@ -333,16 +332,17 @@ impl Proxies {
         resumed
     }
 
-    /// Nothing more is taken from any: this process ends.
+    /// This process ends: senders let go of proxies as soon as what they sent was taken and acknowledged, and wait for the next gateway.
     pub fn stop(&mut self) {
         self.stopped = true;
-        self.looked.clear();
         self.wanted.clear();
-        for (addr, proxy) in &self.all {
-            let mut none = EpollEvent::new(EpollFlags::empty(), token(*addr));
-            let _ = self.epoll.modify(&*proxy.endpoint, &mut none);
-        }
-        self.paused.clear();
+        self.gateway.rest();
+    }
+
+    /// Nodes to whose endpoints programs here can still send.
+    pub(crate) fn attached(&self) -> impl Iterator<Item = Nid> + '_ {
+        let attached = self.all.iter().filter(|(_, proxy)| proxy.endpoint.has_senders());
+        attached.map(|(addr, _)| addr.nid)
     }
 }
 
@@ -391,6 +391,11 @@ impl Local for Proxies {
                 .all
                 .get(&from)
                 .is_some_and(|proxy| proxy.endpoint.reaches(Addr::local(to)).unwrap_or(false))
+    }
+
+    fn has_room(&mut self, from: Addr, to: Dpid, bytes: usize) -> bool {
+        let proxy = self.all.get(&from);
+        proxy.is_some_and(|proxy| proxy.endpoint.has_room(Addr::local(to), bytes).unwrap_or(false))
     }
 
     fn crowded(&self) -> u64 {

@@ -30,6 +30,8 @@ const ROUNDS: u32 = 8;
 const YIELDS: u32 = 4;
 /// How long a gateway that is told to end waits for acknowledgements, nanoseconds. Told once more, it does not.
 const ENDING: u64 = 2_000_000_000;
+/// How often it looks meanwhile whether senders have let go, nanoseconds.
+const LETTING_GO: u64 = 2_000_000;
 
 /// A gateway that is about to run.
 pub struct Server {
@@ -83,6 +85,16 @@ impl Server {
         Ok(())
     }
 
+    /// A route is broken, or works again.
+    fn listen_to_routes(&self) {
+        let Gate { epoll, node, .. } = &self.gate;
+        for (at, route) in node.routes().iter().enumerate() {
+            let Some(descriptor) = route.descriptor() else { continue };
+            let flags = if node.is_heard(at) { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
+            let _ = epoll.modify(descriptor, &mut EpollEvent::new(flags, OTHERS + at as u64));
+        }
+    }
+
     /// Its node.
     pub fn node(&mut self) -> &mut Node<Proxies> {
         &mut self.gate.node
@@ -101,7 +113,9 @@ impl Server {
         loop {
             let now = process::now();
             self.gate.node.local().pass(now);
-            if self.end.is_some_and(|end| now >= end || !self.gate.node.waits_for_others()) {
+            if self.end.is_some_and(|end| self.gate.is_through(now) || now >= end) {
+                // Also what only a sender keeps here that never let go.
+                self.gate.take_all(now);
                 return Ok(self.gate.node.waiting());
             }
             let looks = self.look.goes_on(now);
@@ -124,8 +138,11 @@ impl Server {
             }
             let now = process::now();
             // Before the turn, which sends what that takes.
-            self.resume = if self.end.is_none() { self.gate.resume(now) } else { None };
+            self.resume = self.gate.resume(now);
             more = self.gate.node.turn(now);
+            if self.gate.node.heard_changed() {
+                self.listen_to_routes();
+            }
             if done > 0 {
                 self.look.came(now);
             } else if looks && !more && self.round % YIELDS == 0 {
@@ -144,8 +161,6 @@ impl Server {
                 SIGNALS => self.told_to_end(now),
                 STATUS => self.gate.tell(),
                 token => match Proxies::address(token) {
-                    // One that ends takes nothing more.
-                    Some(_) if self.end.is_some() => {}
                     Some(addr) => done += self.take(now, addr),
                     None => done += self.gate.node.receive(now, (token - OTHERS) as usize),
                 },
@@ -176,7 +191,8 @@ impl Server {
 
     /// Until something is to be done, nanoseconds; nothing: for ever.
     fn time_to_sleep(&mut self, now: u64) -> Option<u64> {
-        let all = [self.gate.next_timeout(), self.resume, self.end];
+        let ends = self.end.map(|end| end.min(now + LETTING_GO));
+        let all = [self.gate.next_timeout(), self.resume, ends];
         all.into_iter().flatten().min().map(|at| at.saturating_sub(now))
     }
 }

@@ -16,14 +16,17 @@ mod datagrams;
 
 /// Parts for which a flow has memory at first.
 pub const BEGIN: usize = 16;
-/// The same where there is little left.
-pub const LEAST: usize = 8;
+/// Bytes for parts where there is little left, which are charged to nobody; one part always fits. Eight of 1428 do.
+pub const LEAST: usize = 12 << 10;
 /// Parts that it took, after which it is to have memory for as many as there may be.
 const ACTIVE: u32 = 8;
 /// What the sink refused is offered again after this time, nanoseconds, at first; at most where the receiver has no room, and
 /// where it is not open.
 const AGAIN: u64 = 50_000;
 const AGAIN_MOST: [u64; 2] = [4_000_000, 250_000_000];
+/// A message that is not whole, or that nobody takes, is given up after this time, nanoseconds, where others need its room: longer than
+/// time-outs of a network that loses much are in a row.
+const STALLED: u64 = 500_000_000;
 
 /// A flow, with what waits.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub struct Traffic<M> {
     flow: Box<Flow<Vec<u8>, WINDOW>>,
     out: Outgoing<M>,
     incoming: Incoming,
+    /// A frame of that node's began it.
+    is_theirs: bool,
     /// Where its place is kept.
     slot: Slot,
     /// The sink refused something: when to offer it again, and how long to wait after that.
@@ -41,13 +46,16 @@ pub struct Traffic<M> {
     pause: u64,
     /// When it last refused, the receiver was not open.
     absent: bool,
+    /// By which way frames go to that node, as far as is known: what the flow knows of round trips is of that one.
+    way: Option<usize>,
     /// By which way its frames come, and who sends them, here; nothing: it is not known yet, or is not asked.
     by: usize,
     user: Option<u32>,
     /// How often an incarnation ended.
     restarts: u64,
-    /// When something was last sent, acknowledged or taken.
+    /// When something was last sent, acknowledged or taken; when something was taken.
     used: u64,
+    taken: u64,
     /// Bytes of the parts that it can keep, and what it had of the memory for them: less where little was left.
     memory: usize,
     charged: usize,
@@ -103,6 +111,10 @@ impl<L: Local> Receiver for To<'_, L> {
         there
     }
 
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.local.has_room(self.from, self.to, bytes)
+    }
+
     fn take(&mut self, message: &[u8], immediate: Option<u64>, place: Place) -> bool {
         if !self.admitted {
             (self.refused, self.absent) = (true, true);
@@ -129,12 +141,12 @@ impl<L: Local> Receiver for To<'_, L> {
 
 impl<M: Message> Traffic<M> {
     /// Between endpoint `ends.here` of node `nid` and `ends.there` of node `peer`, whose longest part and checksum `like`
-    /// says; with memory for so many parts.
+    /// says; with so many bytes of memory for parts, at least one.
     ///
     /// # Errors
     ///
     /// As [`Flow::new`].
-    pub fn new(nid: Nid, peer: Nid, ends: Ends, like: Like, parts: usize) -> Result<Traffic<M>, Invalid> {
+    pub fn new(nid: Nid, peer: Nid, ends: Ends, like: Like, memory: usize) -> Result<Traffic<M>, Invalid> {
         let from = Address { nid, dpid: ends.here };
         let to = Address { nid: peer, dpid: ends.there };
         let config = Config {
@@ -150,21 +162,23 @@ impl<M: Message> Traffic<M> {
             // 0 is nobody's name.
             ..Config::new(from, to, like.incarnation.max(1), like.checksum)
         };
-        let memory = parts.max(1) * usize::from(like.part_max);
         Ok(Traffic {
             ends,
             remote: Addr { nid: peer, dpid: ends.there },
             flow: Box::new(Flow::new(config, vec![0; memory])?),
             out: Outgoing::default(),
             incoming: Incoming::default(),
+            is_theirs: false,
             slot: like.slot,
             again: None,
             pause: AGAIN,
             absent: false,
+            way: None,
             by: 0,
             user: None,
             restarts: 0,
             used: 0,
+            taken: 0,
             memory,
             charged: 0,
             active: 0,
@@ -181,6 +195,16 @@ impl<M: Message> Traffic<M> {
     /// Which endpoints.
     pub fn ends(&self) -> Ends {
         self.ends
+    }
+
+    /// A frame of that node's began it.
+    pub fn begun_there(&mut self) {
+        self.is_theirs = true;
+    }
+
+    /// Whether one did: such count for [`Limits::flows`](crate::Limits::flows).
+    pub fn is_theirs(&self) -> bool {
+        self.is_theirs
     }
 
     /// A program here sends.
@@ -218,12 +242,16 @@ impl<M: Message> Traffic<M> {
             To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         let taken = flow.on_frame(now, frame, &mut |part: dp_flow::Part<'_>| {
             to.admitted = admitted && (!asked || part.place.name == name);
-            incoming.put(part, shared.budget, shared.most, &mut to)
+            let taken = incoming.put(part, shared.budget, shared.most, &mut to);
+            // Also where it is the budget that has no room.
+            to.refused |= !taken;
+            taken
         });
         let (refused, absent) = (to.refused, to.absent);
         if taken.is_ok() {
             self.by = by;
         }
+        self.see_incoming(now, before.0, shared);
         self.full_arrived = self.flow.counts().full_parts != full_before;
         self.listen(now);
         if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
@@ -276,9 +304,12 @@ impl<M: Message> Traffic<M> {
         let mut to =
             To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         flow.deliver(now, &mut |part: dp_flow::Part<'_>| {
-            incoming.put(part, shared.budget, shared.most, &mut to)
+            let taken = incoming.put(part, shared.budget, shared.most, &mut to);
+            to.refused |= !taken;
+            taken
         });
         let (refused, absent) = (to.refused, to.absent);
+        self.see_incoming(now, before, shared);
         if self.flow.place() != before {
             (self.used, self.pause) = (now, AGAIN);
         } else {
@@ -287,6 +318,25 @@ impl<M: Message> Traffic<M> {
         self.absent = absent;
         self.again = refused.then(|| now + self.pause);
         self.listen(now);
+    }
+
+    /// Parts may have been taken since the flow was at `before`, or the incarnation of those that were be over.
+    fn see_incoming<L>(&mut self, now: u64, before: Option<Place>, shared: &mut Shared<'_, L>) {
+        if self.flow.place() != before {
+            self.taken = now;
+        }
+        self.incoming.clear_former(self.flow.state().name, shared.budget, shared.most);
+    }
+
+    /// Others need the room of a message that is not whole, or that nobody takes. One on which nothing happened for long is given up,
+    /// and sent again from its first part on, once its sender is back or its receiver has room. Whether it was.
+    pub fn give_up_stalled(&mut self, now: u64, budget: &mut Budget, most: usize) -> bool {
+        let stalled = self.incoming.holds() && now >= self.taken + STALLED;
+        if stalled {
+            self.incoming.clear(budget, most);
+            self.flow.renew(now);
+        }
+        stalled
     }
 
     /// Writes the next frame, if there is one.
@@ -346,6 +396,15 @@ impl<M: Message> Traffic<M> {
     /// Whether the next incarnation knows how far this one was in what it received.
     pub fn keeps_place(&self) -> bool {
         !self.slot.is_none() || self.flow.counts().messages_in == 0
+    }
+
+    /// Its frames go by the way at that place from now on, on which a question was answered in `shortest` nanoseconds, once; 0: none
+    /// was. Of one whose messages name several nobody knows which one an answer is of.
+    pub fn goes_by(&mut self, now: u64, place: usize, shortest: u64) {
+        let is_other = self.way.replace(place).is_some_and(|former| former != place);
+        if is_other && !self.is_mixed {
+            self.flow.way_changed(now, shortest);
+        }
     }
 
     /// The longest part that goes to that node from now on.

@@ -354,6 +354,13 @@ impl Route for Eth {
         Some(self.sockets.as_ref().map_or(self.packets.as_fd(), |all| all.0.as_fd()))
     }
 
+    fn each_descriptor<'a>(&'a self, each: &mut dyn FnMut(BorrowedFd<'a>)) {
+        each(self.packets.as_fd());
+        if let Some(redirect) = &self.redirect {
+            redirect.each_descriptor(each);
+        }
+    }
+
     fn refresh(&mut self) -> io::Result<()> {
         self.look()?;
         if self.interface.up {

@@ -77,6 +77,12 @@ pub trait Route: Send {
     /// a clock of its own.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Tells of all descriptors that are this node's place on the route, which nobody else must have: as long as a child of a fork
+    /// has copies, the place is taken, and frames go there. Which they are can change at [`refresh`](Route::refresh).
+    fn each_descriptor<'a>(&'a self, each: &mut dyn FnMut(BorrowedFd<'a>)) {
+        self.descriptor().into_iter().for_each(each);
+    }
+
     /// Finds out anew what may have changed: path MTUs, the interface. To be called about once a second, and before a
     /// route that was given up is tried again.
     ///

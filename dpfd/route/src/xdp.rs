@@ -123,7 +123,7 @@ impl NoXdp {
 /// Frames of an interface go to the sockets here while this lives.
 pub(crate) struct Redirect {
     /// Goes first: without it frames take their usual way, and none finds a socket closed.
-    _link: Link,
+    link: Link,
     _program: Program,
     queues: Vec<Queue>,
     place: Place,
@@ -170,7 +170,7 @@ impl Redirect {
             program.put(queue, socket.as_fd()).map_err(|error| NoXdp::System("the map of sockets", error))?;
         }
         let longest = chunk - AROUND;
-        Ok(Redirect { _link: link, _program: program, queues, place, of: *of, longest, turn: 0 })
+        Ok(Redirect { link, _program: program, queues, place, of: *of, longest, turn: 0 })
     }
 
     /// Whether it does for the interface as that is now.
@@ -193,6 +193,12 @@ impl Redirect {
     /// The sockets, readable when frames have arrived.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.queues.iter().map(AsFd::as_fd)
+    }
+
+    /// What the interface's frames go by.
+    pub fn each_descriptor<'a>(&'a self, each: &mut dyn FnMut(BorrowedFd<'a>)) {
+        each(self.link.as_fd());
+        self.sockets().for_each(each);
     }
 
     /// In words.

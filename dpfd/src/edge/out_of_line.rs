@@ -15,6 +15,12 @@ pub const MAX_MESSAGE: usize = 16 << 20;
 
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has made such memory.
+    pub(crate) static MADE: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// Memory with a copy of the message, sealed for good.
 ///
 /// # Errors
@@ -22,6 +28,8 @@ const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE 
 /// Those of memfd_create(2), write(2) and fcntl(2): EMFILE, ENFILE, ENOMEM, EFBIG.
 pub fn make(message: &Parts<'_>) -> io::Result<OwnedFd> {
     use std::io::Write;
+    #[cfg(test)]
+    MADE.with(|made| made.set(made.get() + 1));
     if !dp_edge::sys::raw::may_write_up_to(message.len() as u64) {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }

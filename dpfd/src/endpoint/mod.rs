@@ -154,6 +154,19 @@ impl Endpoint {
         }
     }
 
+    /// Whether one that is open has room for a message of so many bytes: for a proxy.
+    ///
+    /// # Errors
+    ///
+    /// As [`Endpoint::deposit`].
+    #[doc(hidden)]
+    pub fn has_room(&self, to: Addr, bytes: usize) -> Result<bool> {
+        match &self.served {
+            Served::User(inner) => self.fd_of(inner.generation).and_then(|_| inner.has_room(to, bytes)),
+            Served::Kernel(_) => Err(Error::NotAnEndpoint(self.fd.as_raw_fd())),
+        }
+    }
+
     /// Has a proxy end all of whose messages are with their receivers, once the endpoints of this node that can send to it have
     /// let go: those do all of whose messages the proxy has released. [`Endpoint::has_ended`] tells; until then it can be used.
     #[doc(hidden)]

@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use super::raw;
 
+mod alone;
+pub use alone::keep_from_children;
+
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
 
 extern "C" fn forked() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    alone::in_child();
 }
 
 /// How many forks lie between the process that first asked and this one: a number that a child does not share
@@ -24,7 +28,7 @@ pub fn generation() -> u32 {
 /// Starts counting; needed once, before the first [`generation`] that matters.
 pub fn watch_forks() {
     WATCH.call_once(|| {
-        // SAFETY: the handler is async-signal-safe: one store.
+        // SAFETY: the handler is async-signal-safe: loads, stores and calls of the kernel.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     });
 }

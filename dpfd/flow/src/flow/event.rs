@@ -33,7 +33,8 @@ pub enum Down {
     Restarted,
     /// The peer sent parts that are no message.
     Broken,
-    /// The way became too short for parts that were on theirs ([`Flow::set_part_max`](crate::Flow::set_part_max)); the peer is
+    /// This end began anew, since the way became too short for parts that were on theirs
+    /// ([`Flow::set_part_max`](crate::Flow::set_part_max)) or it was asked to ([`Flow::renew`](crate::Flow::renew)); the peer is
     /// there.
     Shortened,
 }

@@ -310,3 +310,91 @@ fn a_shortening_before_the_first_is_agreed_still_says_what_had_come() {
     assert_eq!(there.poll_event(), Some(Event::Down(Down::Shortened)));
     assert_eq!(there.poll_event(), Some(Event::Lost { from: 0, before: 1 }));
 }
+
+/// As [`exchange`], whatever is refused.
+fn greet(from: &mut Small, to: &mut Small, now: u64) {
+    loop {
+        let (there, back) = (frames(from, now, usize::MAX), frames(to, now, usize::MAX));
+        if there.is_empty() && back.is_empty() {
+            return;
+        }
+        there.iter().for_each(|frame| {
+            let _ = to.on_frame(now, frame, &mut |_: Part<'_>| true);
+        });
+        back.iter().for_each(|frame| {
+            let _ = from.on_frame(now, frame, &mut |_: Part<'_>| true);
+        });
+    }
+}
+
+#[test]
+fn a_loss_behind_a_restart_of_the_peer_counts_as_one_before_it() {
+    let (mut here, mut there) = met();
+    let mut now = 2_000_000;
+    for _ in 0..1000 {
+        send(&mut here, 1).unwrap();
+        exchange(&mut here, &mut there, now, 9);
+        while here.poll_event().is_some() {}
+        now += 1_000_000;
+    }
+    let lose = |here: &mut Small| {
+        let next = here.window.order();
+        here.congestion.lost(next - 1, next);
+        here.state().window
+    };
+    let (full, once) = (here.state().window, lose(&mut here));
+    assert!(once < full);
+    let mut there = flow(Config { incarnation: 77, ..config(B, A) });
+    send(&mut here, 1).unwrap();
+    for _ in 0..5 {
+        greet(&mut here, &mut there, now);
+        now += 50_000_000;
+    }
+    while here.poll_event().is_some() {}
+    send(&mut here, 1).unwrap();
+    assert_eq!(exchange(&mut here, &mut there, now, 9), 1);
+    let before = here.state().window;
+    assert!(before > 4 && lose(&mut here) < before, "{before}");
+}
+
+#[test]
+fn a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_part_on() {
+    let (mut here, mut there) = met();
+    let mut now = 2_000_000;
+    // The other way something is on its way, and comes once.
+    send(&mut there, 25).unwrap();
+    send(&mut here, 35).unwrap();
+    let begun = frames(&mut here, now, 20);
+    begun.iter().for_each(|frame| there.on_frame(now, frame, &mut |_: Part<'_>| true).unwrap());
+    let back = frames(&mut there, now, usize::MAX);
+    let mut answers = 0;
+    let mut count = |part: Part<'_>| {
+        answers += u32::from(part.is_last());
+        true
+    };
+    back.iter().for_each(|frame| here.on_frame(now, frame, &mut count).unwrap());
+    there.renew(now);
+    there.renew(now);
+    let mut begins = vec![];
+    for _ in 0..6 {
+        for frame in frames(&mut there, now, usize::MAX) {
+            let _ = here.on_frame(now, &frame, &mut count);
+        }
+        while let Some(event) = here.poll_event() {
+            if let Event::Lost { .. } = event {
+                send(&mut here, 35).unwrap();
+            }
+        }
+        while let Some(event) = there.poll_event() {
+            assert!(!matches!(event, Event::Lost { .. }), "it had come");
+        }
+        for frame in frames(&mut here, now, usize::MAX) {
+            let _ = there.on_frame(now, &frame, &mut |part: Part<'_>| {
+                begins.push(part.begin);
+                true
+            });
+        }
+        now += 30_000_000;
+    }
+    assert_eq!((begins, answers), (vec![0, 10, 20, 30], 1));
+}

@@ -164,3 +164,17 @@ fn credits_are_never_exceeded_and_never_taken_back() {
     window.acknowledge(1, Acknowledged { room: 1024, ..said(2, 0) }, all);
     assert_eq!(window.room(), 16, "never more than the window");
 }
+
+#[test]
+fn patience_ends_where_nothing_is_overtaken_any_more() {
+    let mut window = window(0, 0);
+    window.reordered = 8;
+    for number in 0..2 * STEADY + 10 {
+        assert_eq!(window.push(0, 0, 0, 10, true), number);
+        window.acknowledge(1, said(number + 1, 0), all).unwrap();
+    }
+    assert_eq!(window.reordered, REORDERED);
+    window.reordered = 8;
+    window.restart(7, 16);
+    assert_eq!(window.reordered, REORDERED, "another incarnation may go by another way");
+}

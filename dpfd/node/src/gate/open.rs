@@ -45,6 +45,9 @@ impl Gate {
     ) -> Result<Gate, CannotServe> {
         let Options { nart, key, limits, libraries, .. } = options;
         let gateway = start_gateway()?;
+        if let Some(edges) = nart.strict_edges() {
+            gateway.restrict(edges);
+        }
         let libraries = libraries.iter().map(|path| Loaded::load(path)).collect::<Result<Vec<_>, _>>()?;
         let (routes, places) = routes::open(&nart.own, nart.xdp, &libraries, &mut warn);
         if routes.is_empty() {
@@ -98,6 +101,7 @@ fn peers(
         }
         if !ways.is_empty() {
             let mut peer = Peer::new(other.nid, other.name.clone(), ways, limits);
+            other.edges.iter().for_each(|edges| peer.restrict(edges.clone()));
             other.wishes.iter().for_each(|wish| peer.wish(wish.ends, wish.route.as_deref(), wish.raw));
             peers.push(peer);
         }

@@ -13,6 +13,9 @@ impl Receiver for Pool {
     fn is_there(&mut self) -> bool {
         self.there
     }
+    fn has_room(&mut self, _: usize) -> bool {
+        self.taken.len() < self.room
+    }
     fn take(&mut self, message: &[u8], immediate: Option<u64>, _: Place) -> bool {
         let room = self.taken.len() < self.room;
         if room {
@@ -88,4 +91,37 @@ fn a_node_makes_others_keep_no_more_than_its_budget_but_one_message_always_fits(
     assert!(!flows[2].put(part(600, 0, b"x"), &mut budget, MOST, &mut to));
     flows[1].clear(&mut budget, MOST);
     assert!(flows[2].put(part(600, 0, b"x"), &mut budget, MOST, &mut to));
+}
+
+#[test]
+fn receivers_without_room_leave_half_of_the_budget_to_those_with() {
+    let mut budget = Budget::new(MOST);
+    let (mut full, mut reads) = (pool(0), pool(9));
+    let mut stuck: Vec<Incoming> = (0..10).map(|_| Incoming::default()).collect();
+    let begun = stuck
+        .iter_mut()
+        .filter_map(|flow| flow.put(part(200, 0, b"x"), &mut budget, MOST, &mut full).then_some(()));
+    assert_eq!(begun.count(), 2);
+    let mut flow = Incoming::default();
+    for _ in 0..3 {
+        assert!(flow.put(part(600, 0, &[1; 300]), &mut budget, MOST, &mut reads));
+        assert!(flow.put(part(600, 300, &[2; 300]), &mut budget, MOST, &mut reads));
+    }
+    assert_eq!((reads.taken.len(), budget.was_wanted()), (3, false));
+    // Longer than all of it, and the first: only for one that is taken.
+    stuck.iter_mut().for_each(|flow| flow.clear(&mut budget, MOST));
+    assert!(!flow.put(part(5000, 0, b"x"), &mut budget, MOST, &mut full));
+    assert!(flow.put(part(5000, 0, b"x"), &mut budget, MOST, &mut reads));
+    assert!(!stuck[0].put(part(2, 0, b"x"), &mut budget, MOST, &mut reads));
+    assert_eq!((budget.was_wanted(), budget.was_wanted()), (true, false));
+}
+
+#[test]
+fn what_there_is_of_a_former_incarnation_is_given_back() {
+    let (mut incoming, mut budget, mut to) = (Incoming::default(), Budget::new(MOST), pool(9));
+    assert!(incoming.put(part(900, 0, b"former"), &mut budget, MOST, &mut to));
+    incoming.clear_former(1, &mut budget, MOST);
+    assert!(incoming.holds());
+    incoming.clear_former(2, &mut budget, MOST);
+    assert_eq!((incoming.holds(), budget.left()), (false, MOST));
 }

@@ -31,6 +31,7 @@ fn nodes_are_reached_by_the_routes_that_both_have_in_the_order_of_the_other() {
         name: Some("beta".into()),
         ways: vec![(1, routes[0], Security::None), (0, routes[2], Security::None)],
         wishes: Vec::new(),
+        edges: None,
     };
     assert_eq!(nart.others, [beta], "nodes 3 and 4 have nothing in common with it");
     assert_eq!(Nart::of(&graph(), 3).unwrap().others.len(), 1, "node 2, over IPv6");
@@ -117,4 +118,20 @@ fn the_machine_is_the_node_whose_addresses_it_has() {
     assert_eq!(machine.node_of(&graph()), Err(NoNart::Ambiguous("1, 2".into())));
     assert_eq!(Machine::default().node_of(&graph()), Err(NoNart::NotHere));
     Machine::look().expect("this machine has interfaces");
+}
+
+#[test]
+fn a_strict_graph_names_the_edges_of_each_direction() {
+    let text = "[[node]]\nnid = 1\nroutes = [\"udp:192.0.2.1:7411\"]\n\
+                [[node]]\nnid = 2\nroutes = [\"udp:192.0.2.2:7411\"]\n\
+                [[process]]\nname = \"a\"\nnode = 1\nendpoints = [10, 11]\n\
+                [[process]]\nname = \"b\"\nnode = 2\nendpoints = [20]\n\
+                [[edge]]\nfrom = \"1/10\"\nto = \"2/20\"\n[[edge]]\nfrom = \"2/20\"\nto = \"1/11\"\n";
+    let of = |text: &str, nid| Nart::of(&Graph::parse(text).unwrap(), nid).unwrap();
+    assert_eq!((of(text, 1).others[0].edges.clone(), of(text, 1).strict_edges()), (None, None));
+    let strict = format!("strict = true\n{text}");
+    let edges = of(&strict, 1).others[0].edges.clone().unwrap();
+    assert_eq!(edges.out, HashSet::from([Ends { here: 10, there: 20 }]));
+    assert_eq!(edges.into, HashSet::from([Ends { here: 11, there: 20 }]));
+    assert_eq!(of(&strict, 2).strict_edges(), Some(HashSet::from([(20, Addr { nid: 1, dpid: 11 })])));
 }

@@ -131,19 +131,20 @@ impl<M: Message> Peer<M> {
         }
         let is_mixed = self.traffic[at].as_ref().is_some_and(Traffic::is_mixed);
         if let Some(fitted) = self.lines[line].fitted.filter(|_| !is_mixed) {
+            self.follow(self.now, at, fitted.by);
             self.cut(self.now, at, fitted.part_max);
         }
     }
 
-    /// Whether there are as many flows as may be, also after those that nobody uses are forgotten.
+    /// Whether frames of that node began as many flows as they may, also after those that nobody uses are forgotten.
     pub(super) fn is_crowded<L>(&mut self, now: u64, around: &mut Around<'_, L>) -> bool {
-        if self.by_ends.len() < self.limits.flows {
+        if self.theirs < self.limits.flows {
             return false;
         }
         if now >= self.swept.saturating_add(SWEEP) {
             self.sweep(now, true, around);
         }
-        self.by_ends.len() >= self.limits.flows
+        self.theirs >= self.limits.flows
     }
 
     /// Forgets unused flows. Where room is wanted, or of one that never came about, that is soon.
@@ -162,13 +163,39 @@ impl<M: Message> Peer<M> {
         }
     }
 
+    /// Messages on which nothing happens make room for others: what waited for that is offered again by its own timer.
+    pub(super) fn reclaim(&mut self, now: u64) {
+        self.reclaimed = now;
+        for at in 0..self.traffic.len() {
+            let Some(traffic) = &mut self.traffic[at] else { continue };
+            if traffic.give_up_stalled(now, &mut self.budget, self.limits.bytes / 2) {
+                self.make_ready(at);
+            }
+        }
+    }
+
     fn forget<L>(&mut self, at: usize, around: &mut Around<'_, L>) {
         if let Some(mut traffic) = self.traffic[at].take() {
             traffic.end(&mut self.budget, self.limits.bytes / 2, around.places);
             self.parts_left += traffic.charged();
+            self.theirs -= usize::from(traffic.is_theirs());
             self.by_ends.remove(&traffic.ends());
             self.free.push(at);
         }
+    }
+
+    /// One that a frame of that node's begins.
+    pub(super) fn begin_theirs<L: Local<Message = M>>(
+        &mut self,
+        now: u64,
+        ends: Ends,
+        routes: &mut [Box<dyn Route>],
+        around: &mut Around<'_, L>,
+    ) -> Option<usize> {
+        let at = self.begin(now, ends, routes, around)?;
+        self.theirs += 1;
+        self.traffic[at].iter_mut().for_each(Traffic::begun_there);
+        Some(at)
     }
 
     pub(super) fn begin<L: Local<Message = M>>(
@@ -190,16 +217,20 @@ impl<M: Message> Peer<M> {
         let part_max = self.longest(|_| false, routes);
         // One that is used has more soon: half of all is left for those. How many have the least, is bounded as flows are.
         let plenty = self.parts_left >= self.limits.bytes / 4;
-        let parts = if plenty { BEGIN } else { LEAST };
+        let memory = usize::from(part_max) * BEGIN;
+        let memory = if plenty { memory } else { memory.min(LEAST).max(part_max.into()) };
         let (slot, resume) = around.places.begin(self.nid, ends);
         let incarnation = around.random.draw();
         let shortest = way.map_or(0, |place| self.ways[place].shortest);
         let (user, checksum) = (around.user, around.checksum);
         let like = Like { user, part_max, checksum, incarnation, shortest, resume, slot };
         // Addresses are checked by whoever calls, and parts are not empty.
-        let mut traffic = Traffic::new(around.nid, self.nid, ends, like, parts).ok()?;
+        let mut traffic = Traffic::new(around.nid, self.nid, ends, like, memory).ok()?;
         traffic.set_part_max(now, longest);
         traffic.set_raw(self.is_raw(ends));
+        if let Some(way) = way {
+            traffic.goes_by(now, way, shortest);
+        }
         if plenty {
             traffic.charge(&mut self.parts_left);
         }

@@ -53,14 +53,26 @@ impl<M: Message> Peer<M> {
         let Some(by) = self.way_of(line) else { return };
         let fitted = Fitted { by, part_max: self.longest(|place| place == by, routes) };
         let former = self.lines[line].fitted.replace(fitted);
-        if former.is_some_and(|former| former.part_max == fitted.part_max) {
+        if former.is_some_and(|former| (former.by, former.part_max) == (by, fitted.part_max)) {
             return;
         }
+        let is_as_long = former.is_some_and(|former| former.part_max == fitted.part_max);
         for at in 0..self.traffic.len() {
             let follows = |traffic: &Traffic<M>| !traffic.is_mixed();
             if self.line[at] == line && self.traffic[at].as_ref().is_some_and(follows) {
-                self.cut(now, at, fitted.part_max);
+                self.follow(now, at, by);
+                if !is_as_long {
+                    self.cut(now, at, fitted.part_max);
+                }
             }
+        }
+    }
+
+    /// A flow goes by that way from now on.
+    pub(super) fn follow(&mut self, now: u64, at: usize, by: usize) {
+        let shortest = self.ways[by].shortest;
+        if let Some(traffic) = &mut self.traffic[at] {
+            traffic.goes_by(now, by, shortest);
         }
     }
 

@@ -103,3 +103,49 @@ fn one_that_comes_and_goes_for_ever_keeps_little() {
     assert_eq!(rest.make_room(), None, "the other one is in use");
     assert!(rest.nodes[&2].lying.len() < 200);
 }
+
+/// What somebody of the folder's group put there, or has a link to, could be made shorter, and its words believed.
+#[test]
+fn a_file_that_is_not_this_users_alone_is_not_used() {
+    use std::os::unix::fs::{symlink, PermissionsExt};
+    let path = std::env::temp_dir().join(format!("dp-node-foreign-{}", std::process::id()));
+    let other = path.with_extension("other");
+    let ends = Ends { here: 1, there: 2 };
+    let known = |nid| Places::with_room(&path, nid, 9).unwrap().begin(2, ends).1;
+    let write = || {
+        let mut places = Places::with_room(&path, 1, 9).unwrap();
+        let (mut slot, _) = places.begin(2, ends);
+        places.claim(&mut slot);
+        places.set(slot, Place { name: 7, taken: 100 });
+    };
+    let spoil: [&dyn Fn(); 4] = [
+        &|| std::fs::set_permissions(&path, PermissionsExt::from_mode(0o620)).unwrap(),
+        &|| std::fs::hard_link(&path, &other).unwrap(),
+        &|| {
+            std::fs::rename(&path, &other).unwrap();
+            symlink(&other, &path).unwrap();
+        },
+        // Root alone can do that.
+        &|| match std::os::unix::fs::chown(&path, Some(4711), None) {
+            Ok(()) => {}
+            Err(_) => std::fs::remove_file(&path).unwrap(),
+        },
+    ];
+    for spoil in spoil {
+        let _ = (std::fs::remove_file(&path), std::fs::remove_file(&other));
+        write();
+        assert!(known(1).is_some());
+        spoil();
+        assert_eq!(known(1), None);
+    }
+    let _ = (std::fs::remove_file(&path), std::fs::remove_file(&other));
+}
+
+#[test]
+fn all_of_the_file_has_its_room_before_it_is_used() {
+    let path = std::env::temp_dir().join(format!("dp-node-room-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let _places = Places::open(&path, 1).unwrap();
+    assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= 1 << 20);
+    std::fs::remove_file(&path).unwrap();
+}

@@ -31,6 +31,10 @@ impl Receiver for Pool {
     fn is_there(&mut self) -> bool {
         true
     }
+
+    fn has_room(&mut self, _: usize) -> bool {
+        true
+    }
     fn take(&mut self, message: &[u8], _: Option<u64>, _: Place) -> bool {
         let has_room = self.room > 0;
         if has_room {

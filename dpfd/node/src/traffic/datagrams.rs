@@ -26,6 +26,10 @@ impl<L: Local> Receiver for To<'_, L> {
         self.admitted.get() && self.local.reaches(self.from, self.to)
     }
 
+    fn has_room(&mut self, bytes: usize) -> bool {
+        self.local.has_room(self.from, self.to, bytes)
+    }
+
     fn take(&mut self, message: &[u8], immediate: Option<u64>, _: Place) -> bool {
         self.admitted.get()
             && self.local.deposit(self.from, self.to, message, immediate, &mut || ()) == Deposit::Done

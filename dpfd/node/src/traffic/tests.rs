@@ -40,6 +40,10 @@ impl Local for Slow {
     fn reaches(&mut self, _: Addr, _: Dpid) -> bool {
         true
     }
+
+    fn has_room(&mut self, _: Addr, _: Dpid, _: usize) -> bool {
+        true
+    }
 }
 
 #[test]

@@ -364,3 +364,46 @@ fn a_number_that_the_graph_does_not_say_is_an_error() {
     })
     .ok();
 }
+
+/// Has a child that does nothing, like a worker or a snapshot, and tells its number.
+pub fn fork_a_sleeper(mut tell: &UnixStream) {
+    // SAFETY: the child sleeps, in calls of the kernel alone, until it is killed.
+    match unsafe { nix::unistd::fork() }.expect("a fork") {
+        nix::unistd::ForkResult::Parent { child } => {
+            tell.write_all(&child.as_raw().to_ne_bytes()).expect("a pair")
+        }
+        nix::unistd::ForkResult::Child => loop {
+            nix::unistd::pause();
+        },
+    }
+}
+
+/// The one of which that told.
+pub fn sleeper(mut told: &UnixStream) -> nix::unistd::Pid {
+    let mut number = [0; 4];
+    told.read_exact(&mut number).expect("a number");
+    nix::unistd::Pid::from_raw(i32::from_ne_bytes(number))
+}
+
+#[test]
+fn a_child_that_outlives_its_program_keeps_nothing_of_its_gateway() {
+    let [one, two] = two_nodes();
+    let server = answers(&two);
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let program = one.run(|| {
+        let _gateway = one.inside();
+        exchange(there(2), 20);
+        fork_a_sleeper(&theirs);
+        std::thread::sleep(Duration::from_secs(60));
+        true
+    });
+    let sleeper = sleeper(&ours);
+    program.kill();
+    one.run(|| {
+        let _gateway = one.inside();
+        exchange(there(2), 100)
+    })
+    .ok();
+    nix::sys::signal::kill(sleeper, nix::sys::signal::Signal::SIGKILL).expect("it lives");
+    server.kill();
+}

@@ -95,17 +95,24 @@ impl Network {
 
     /// Runs ip(8) there.
     pub fn ip(&self, line: &str) -> String {
+        let (done, out, why) = self.program("ip", line);
+        assert!(done, "ip {line}: {why}");
+        out
+    }
+
+    /// Runs a program of Debian's iproute2 there: whether it did what it should, and what it said.
+    pub fn program(&self, name: &'static str, line: &str) -> (bool, String, String) {
         let words: Vec<String> = line.split_whitespace().map(String::from).collect();
         let network = self.clone();
         let out = std::thread::spawn(move || {
             network.enter();
-            let mut ip = Command::new("ip");
-            ip.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            spawn(&mut ip).expect("ip, of Debian's iproute2").wait_with_output().expect("its end")
+            let mut program = Command::new(name);
+            program.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            spawn(&mut program).expect("a program of iproute2").wait_with_output().expect("its end")
         });
         let out = out.join().unwrap();
-        assert!(out.status.success(), "ip {line}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).expect("text")
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (out.status.success(), text(out.stdout), text(out.stderr))
     }
 
     /// A cable: interface `own` here, and `others` there.

@@ -4,13 +4,16 @@ mod inside;
 mod kit;
 mod namespaces;
 mod redirected;
+mod soak;
 mod thrift;
 
 use std::time::{Duration, Instant};
 
 use dpfd::{Addr, Error};
 
-use kit::{echo, exchange, length, number_of, numbered, open, receive_all, until, Node, SEALED, SOON};
+use kit::{
+    echo, exchange, exchange_by, length, number_of, numbered, open, receive_all, until, Node, SEALED, SOON,
+};
 
 const ECHO: u16 = 7000;
 
@@ -200,4 +203,99 @@ fn one_that_is_told_to_end_hands_on_what_it_has() {
     let gone = |name: &str| one.folder().join(name).symlink_metadata().is_err();
     assert!(gone("gateway.status") && gone("gateway"));
     there_.kill();
+}
+
+#[test]
+fn one_that_is_told_to_end_loses_nothing_of_a_sender_that_goes_on() {
+    let [one, two] = two_nodes();
+    let mut here = one.gateway();
+    let there_ = two.gateway();
+    let receiver = two.run(|| {
+        let e = open(ECHO);
+        let mut next = 0;
+        loop {
+            let number = number_of(&e.recv().expect("a message").to_vec());
+            if number == Some(u64::MAX) {
+                return true;
+            }
+            assert_eq!(number, Some(next), "the next one");
+            next += 1;
+        }
+    });
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    let sender = one.run(|| {
+        let e = open(0);
+        theirs.set_nonblocking(true).expect("a flag");
+        let mut i = 0;
+        // Without a pause: its edge is never empty.
+        while std::io::Read::read(&mut &theirs, &mut [0]).is_err() {
+            e.send_to(&numbered(i, 500), there(2)).expect("room");
+            i += 1;
+        }
+        e.send_to(&numbered(u64::MAX, 16), there(2)).expect("room");
+        std::thread::sleep(Duration::from_millis(500));
+        true
+    });
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(200));
+        let told = Instant::now();
+        here.terminate();
+        here.ok();
+        assert!(told.elapsed() < Duration::from_secs(1), "nobody had to be waited for so long");
+        here = one.gateway();
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    std::io::Write::write_all(&mut ours, b"x").expect("the sender");
+    kit::Child::all_ok(vec![sender, receiver]);
+    [here, there_].into_iter().for_each(kit::Child::kill);
+}
+
+/// Whatever the programs were given.
+#[test]
+fn gateways_of_a_strict_graph_let_nothing_go_along_other_edges() {
+    let (a, b) = (port(), port());
+    let graph = |strict: &str| {
+        let processes = "[[process]]\nname = \"one\"\nnode = 1\nendpoints = [5000, 5001]\n\
+                         [[process]]\nname = \"two\"\nnode = 2\nendpoints = [7000]\n";
+        let edges =
+            "[[edge]]\nfrom = \"1/5000\"\nto = \"2/7000\"\n[[edge]]\nfrom = \"2/7000\"\nto = \"1/5000\"\n";
+        format!(
+            "{strict}{SEALED}[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{a}\"]\n\
+             [[node]]\nnid = 2\nroutes = [\"udp:127.0.0.1:{b}\"]\n{processes}{edges}"
+        )
+    };
+    for one_is_strict in [true, false] {
+        let strict = |is: bool| graph(if is { "strict = true\n" } else { "" });
+        let one = Node::new(1, &strict(one_is_strict), None);
+        let two = Node::new(2, &strict(true), None);
+        let gateways = [one.gateway(), two.gateway()];
+        let answers = two.run(|| {
+            let e = open(ECHO);
+            loop {
+                let message = e.recv().expect("a message");
+                assert_eq!(message.from().dpid, 5000);
+                e.send_to(&message.to_vec(), message.from()).expect("the way back");
+            }
+        });
+        one.run(|| exchange_by(&open(5000), there(2), 50)).ok();
+        one.run(|| {
+            let e = open(5001);
+            let end = Instant::now() + Duration::from_secs(2);
+            while Instant::now() < end {
+                match e.send_to(b"another edge", there(2)) {
+                    Err(Error::Denied(_)) if one_is_strict => return true,
+                    Err(error) => panic!("{error}"),
+                    Ok(()) => std::thread::sleep(Duration::from_millis(10)),
+                }
+            }
+            !one_is_strict
+        })
+        .ok();
+        one.run(|| exchange_by(&open(5000), there(2), 50)).ok();
+        if !one_is_strict {
+            assert!(two.status().expect("it runs").nodes[0].refused > 0);
+        }
+        answers.kill();
+        gateways.into_iter().for_each(kit::Child::kill);
+    }
 }

@@ -12,15 +12,15 @@ use crate::kit::{
 const ECHO: u16 = 7000;
 
 /// Node N of so many, each on a cable to one bridge, at 10.0.0.N and 02:00:00:00:00:0N.
-struct Cluster {
-    networks: Vec<Network>,
+pub struct Cluster {
+    pub networks: Vec<Network>,
     switch: Network,
-    nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
 }
 
 impl Cluster {
     /// `routes` of each node, where `N` stands for its number.
-    fn new(count: u16, routes: &str) -> Cluster {
+    pub fn new(count: u16, routes: &str) -> Cluster {
         let node =
             |n: u16| format!("[[node]]\nnid = {n}\nroutes = [{}]\n", routes.replace('N', &n.to_string()));
         let graph: String = (1..=count).map(node).collect();
@@ -291,92 +291,4 @@ fn a_path_that_becomes_shorter_stops_nobody() {
         );
         gateways.into_iter().chain([answers]).for_each(Child::kill);
     }
-}
-
-/// The most memory that a process ever had, KiB.
-fn most_memory(of: &Child) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", of.pid())).expect("it lives");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
-}
-
-/// Everything at once, for two seconds, or as many as `DP_NODE_SOAK` says: gateways are killed, cables pulled, messages of
-/// all lengths go between three nodes. What was acknowledged comes once and in order.
-#[test]
-fn soak() {
-    if !namespaces_are_possible("soak") {
-        return;
-    }
-    let seconds = std::env::var("DP_NODE_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let cluster = Cluster::new(3, "\"udp:10.0.0.N:7411\", \"eth:dp0/02:00:00:00:00:0N\"");
-    let mut gateways: Vec<Child> = cluster.nodes.iter().map(Node::gateway).collect();
-    // Each node sends to the next one, until the time is over; the last message says so.
-    let receivers: Vec<Child> = cluster
-        .nodes
-        .iter()
-        .map(|node| {
-            node.run(|| {
-                let e = open(ECHO);
-                let mut last = None;
-                loop {
-                    let number = number_of(&e.recv().expect("a message").to_vec());
-                    assert!(number.is_some() && number > last, "{number:?} after {last:?}");
-                    last = number;
-                    if number == Some(u64::MAX) {
-                        return true;
-                    }
-                }
-            })
-        })
-        .collect();
-    let stop = end + Duration::from_secs(3);
-    let senders: Vec<Child> = cluster
-        .nodes
-        .iter()
-        .map(|node| {
-            let to = there(node.nid % 3 + 1);
-            node.run(move || {
-                let e = open(0);
-                let mut i = 0;
-                while Instant::now() < end + Duration::from_secs(1) {
-                    let len = if i % 50 == 0 { 1 << 20 } else { 16 + (i * 7919 % 20_000) as usize };
-                    e.send_to(&numbered(i, len), to).expect("room");
-                    i += 1;
-                    std::thread::sleep(Duration::from_micros(300));
-                }
-                e.send_to(&numbered(u64::MAX, 16), to).expect("room");
-                std::thread::sleep(stop.saturating_duration_since(Instant::now()));
-                true
-            })
-        })
-        .collect();
-    let mut seed = 4711u64;
-    while Instant::now() < end {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let which = (seed >> 33) as usize % 3;
-        match (seed >> 40) % 3 {
-            0 => {
-                gateways.remove(which).kill();
-                gateways.insert(which, cluster.nodes[which].gateway());
-            }
-            1 => {
-                cluster.networks[which].ip("link set dp0 down");
-                std::thread::sleep(Duration::from_millis(100));
-                cluster.networks[which].up("dp0");
-            }
-            _ => std::thread::sleep(Duration::from_millis((seed >> 50) % 400)),
-        }
-    }
-    Child::all_ok(senders.into_iter().chain(receivers).collect());
-    until("all is acknowledged", || {
-        cluster.nodes.iter().all(|node| {
-            let status = node.status().expect("it runs");
-            status.nodes.iter().flat_map(|other| &other.flows).all(|flow| flow.waiting == 0)
-        })
-    });
-    for gateway in &gateways {
-        assert!(most_memory(gateway) < 200 << 10, "a gateway had {} KiB", most_memory(gateway));
-    }
-    gateways.into_iter().for_each(Child::kill);
 }

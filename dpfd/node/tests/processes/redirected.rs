@@ -1,9 +1,12 @@
 //! Nodes that receive by AF_XDP, on a cable between two network namespaces. Needs root.
 
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use dpfd::Addr;
+use nix::sys::signal::{kill, Signal};
 
+use crate::inside::{fork_a_sleeper, sleeper};
 use crate::kit::{
     echo, exchange, exchange_by, namespaces_are_possible, open, skip, until, Child, Network, Node,
 };
@@ -100,6 +103,32 @@ fn messages_come_by_af_xdp_whatever_happens_to_gateways_and_cables() {
     for network in &networks {
         assert!(!has_program(network));
     }
+}
+
+/// Else frames went on to a socket that nobody empties.
+#[test]
+fn a_child_of_a_program_keeps_no_frames_from_the_next_gateway() {
+    if !is_possible("AF_XDP and children") {
+        return;
+    }
+    let (networks, nodes) = pair("always");
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    nodes[0]
+        .run(|| {
+            let _gateway = nodes[0].inside();
+            fork_a_sleeper(&theirs);
+            true
+        })
+        .ok();
+    let sleeper = sleeper(&ours);
+    until("no program", || !has_program(&networks[0]));
+    let gateways: Vec<Child> = nodes.iter().map(Node::gateway).collect();
+    assert!(means(&nodes[0]).starts_with("xdp: "), "{}", means(&nodes[0]));
+    let echoes = nodes[1].run(|| echo(ECHO));
+    nodes[0].run(|| exchange(there(2), 100)).ok();
+    kill(sleeper, Signal::SIGKILL).expect("it lives");
+    echoes.kill();
+    gateways.into_iter().for_each(Child::kill);
 }
 
 #[test]

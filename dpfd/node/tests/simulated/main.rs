@@ -2,6 +2,7 @@
 //! damaged, gateways that are killed, routes that die, strangers.
 
 mod black_holes;
+mod broken;
 mod idle;
 mod late;
 mod raw;
@@ -89,5 +90,30 @@ fn who_does_not_read_stops_his_senders_and_nobody_else() {
     for (dpid, len) in [(4000, 2000), (4001, 2000), (4999, 5000)] {
         let expected: Vec<_> = (0..500).map(|i| numbered(i, len)).collect();
         assert!(world.programs(2).got(dpid) == expected, "endpoint {dpid}");
+    }
+}
+
+#[test]
+fn receivers_that_do_not_read_leave_room_for_messages_to_others() {
+    for bytes in [64 << 20, 1 << 20] {
+        let mut world = World::new(2, &["sim"], 8);
+        world.limits.bytes = bytes;
+        (1..=2).for_each(|nid| world.start(nid));
+        world.networks[0].1.set_usual(Link { delay: Duration::from_micros(20), ..Link::default() });
+        for dpid in [4000, 4001] {
+            world.programs(2).open(dpid, 0);
+            world.send((1, 5000), (2, dpid), numbered(0, 16 << 20));
+        }
+        world.programs(2).open(4002, usize::MAX);
+        world.run(Duration::from_millis(500));
+        for i in 0..100 {
+            world.send((1, 5000), (2, 4002), numbered(i, 3000));
+        }
+        world.until(Duration::from_secs(1), "who reads", |world| world.programs(2).count(4002) == 100);
+        [4000, 4001].into_iter().for_each(|dpid| world.programs(2).give_room(dpid, 1));
+        world.until(SOON, "the others after all", |world| world.node(1).waiting() == 0);
+        [4000, 4001]
+            .into_iter()
+            .for_each(|dpid| assert!(world.programs(2).got(dpid)[0] == numbered(0, 16 << 20)));
     }
 }

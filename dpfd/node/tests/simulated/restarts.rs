@@ -141,3 +141,31 @@ fn messages_of_several_parts_are_whole_whichever_frames_are_lost_around_a_restar
         }
     }
 }
+
+/// What it had begun to send does not come to its end, for the same endpoints do not send again.
+#[test]
+fn what_a_gateway_that_is_killed_had_begun_is_soon_in_nobodys_way() {
+    for answers in [false, true] {
+        let mut world = World::new(2, &["sim"], 6000);
+        let delay = Duration::from_micros(100);
+        world.networks[0].1.set_usual(Link { delay, rate: Some(1_000_000_000), ..Link::default() });
+        (1..=2).for_each(|nid| (4000..4003).for_each(|dpid| world.programs(nid).open(dpid, usize::MAX)));
+        [4000, 4001].into_iter().for_each(|dpid| world.send((1, dpid), (2, dpid), numbered(0, 16 << 20)));
+        world.run(Duration::from_millis(100));
+        world.kill(1);
+        world.start(1);
+        for i in 0..10 {
+            // The other way these flows go on, and so are not forgotten.
+            if answers {
+                [4000, 4001].into_iter().for_each(|dpid| world.send((2, dpid), (1, dpid), short(i)));
+            }
+            world.send((1, 4002), (2, 4002), numbered(i, 3000));
+            world.run(Duration::from_millis(100));
+        }
+        assert_eq!(world.programs(2).count(4002), 10, "answers: {answers}");
+        if answers {
+            let got = [4000, 4001].map(|dpid| numbers(&world.programs(1).got(dpid)));
+            assert!(got.iter().all(|got| *got == (0..10).collect::<Vec<_>>()), "once: {got:?}");
+        }
+    }
+}

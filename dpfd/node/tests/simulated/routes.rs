@@ -405,3 +405,37 @@ fn messages_that_name_two_routes_in_turn_leave_in_batches() {
     world.until(SOON, "all", |world| world.node(1).waiting() == 0);
     assert_eq!(world.programs(2).got(4000), (0..120).map(|i| numbered(i, 100)).collect::<Vec<_>>());
 }
+
+/// What was learnt of a quick way makes a slow one look crowded: each loss there would count.
+#[test]
+fn a_flow_that_comes_to_a_slower_way_is_as_quick_as_one_that_begins_there() {
+    let mut world = World::new(2, &["quick", "slow"], 77);
+    let link = |delay, loss| Link {
+        delay: Duration::from_micros(delay),
+        loss,
+        rate: Some(1_000_000_000),
+        ..Link::default()
+    };
+    world.networks[0].1.set_usual(link(15, 0.0));
+    world.networks[1].1.set_usual(link(2500, 0.01));
+    [4000, 4001].into_iter().for_each(|dpid| world.programs(2).open(dpid, usize::MAX));
+    for i in 0..100 {
+        world.send((1, 4000), (2, 4000), numbered(i, 1000));
+        world.until(SOON, "an answer", |world| world.node(1).waiting() == 0);
+    }
+    world.networks[0].1.set_usual(Link { state: State::Down, ..link(15, 0.0) });
+    world.send((1, 4000), (2, 4000), numbered(100, 1000));
+    world.until(SOON, "the other way", |world| world.node(1).waiting() == 0);
+    let mut takes = |dpid: u16| {
+        let begin = world.now();
+        for i in 0..3000 {
+            world.send((1, dpid), (2, dpid), numbered(i, 1400));
+        }
+        world.until(SOON, "all", |world| world.node(1).waiting() == 0);
+        world.now() - begin
+    };
+    // One that begins opens its window first.
+    takes(4001);
+    let (new, old) = (takes(4001), takes(4000));
+    assert!(old < new + new / 4, "{} ms, where a new one takes {}", old / 1_000_000, new / 1_000_000);
+}

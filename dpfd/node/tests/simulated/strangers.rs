@@ -181,3 +181,23 @@ fn users_that_are_mapped_to_somebody_else_do_not_get_in() {
         assert_eq!(world.node(1).waiting(), usize::from(!gets_in), "what is not taken stays with its sender");
     }
 }
+
+#[test]
+fn flows_that_programs_here_begin_are_none_of_the_other_nodes() {
+    let mut world = World::new(2, &["sim"], 41);
+    world.limits.flows = 2;
+    world.kill(1);
+    world.start(1);
+    (1..=2).for_each(|nid| (4000..4010).for_each(|dpid| world.programs(nid).open(dpid, usize::MAX)));
+    // Node 2 may have as many as it likes.
+    world.limits.flows = 100;
+    world.kill(2);
+    world.start(2);
+    (4000..4004).for_each(|dpid| world.send((1, dpid), (2, dpid), crate::world::numbered(0, 100)));
+    world.until(SOON, "them", |world| world.node(1).waiting() == 0);
+    for i in 0..3 {
+        world.send((2, 4005 + i), (1, 4005), crate::world::numbered(0, 100));
+    }
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.programs(1).count(4005), 2, "as many as that node may");
+}

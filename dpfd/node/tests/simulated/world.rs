@@ -99,6 +99,10 @@ impl Local for Programs {
     fn reaches(&mut self, _: Addr, to: Dpid) -> bool {
         self.0.borrow().contains_key(&to)
     }
+
+    fn has_room(&mut self, _: Addr, to: Dpid, _: usize) -> bool {
+        self.0.borrow().get(&to).is_some_and(|pool| pool.room > 0)
+    }
 }
 
 /// What frames are to be, by the network's name.

@@ -4,7 +4,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::Mac;
 
@@ -16,6 +16,7 @@ const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
 const LINK_CREATE: libc::c_int = 28;
+const LINK_DETACH: libc::c_int = 34;
 
 const MAP_TYPE_XSKMAP: u32 = 17;
 const PROG_TYPE_XDP: u32 = 6;
@@ -51,9 +52,21 @@ pub(super) struct Program {
     sockets: OwnedFd,
 }
 
-/// A program is on an interface while this lives.
+/// A program is on an interface while this lives, whoever has copies of the descriptor.
 #[derive(Debug)]
-pub(super) struct Link(#[expect(dead_code, reason = "it is there to be closed")] OwnedFd);
+pub(super) struct Link(OwnedFd);
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let _ = call(LINK_DETACH, &LinkDetach { link: self.0.as_raw_fd() as u32 });
+    }
+}
 
 impl Program {
     /// For so many queues.
@@ -146,12 +159,18 @@ struct LinkCreate {
     flags: u32,
 }
 
+#[repr(C)]
+struct LinkDetach {
+    link: u32,
+}
+
 /// What bpf(2) is asked.
 trait Question {}
 impl Question for MapCreate {}
 impl Question for MapUpdate {}
 impl Question for ProgLoad {}
 impl Question for LinkCreate {}
+impl Question for LinkDetach {}
 
 fn call<Q: Question>(command: libc::c_int, question: &Q) -> io::Result<libc::c_int> {
     // SAFETY: the kernel reads the question, which has no padding, and takes what is behind it for zeros. What the question points

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 
 use xdp::nic::NicIndex;
 use xdp::slab::Slab;
@@ -40,6 +41,7 @@ impl Queue {
         // Without the driver's own support, which few have, and which takes the queue from everybody else.
         flags.force_copy();
         let socket = socket.bind(NicIndex::new(interface), queue, flags).map_err(system)?;
+        keep_from_children(socket.as_raw_fd());
         let received = rings.rx_ring.ok_or_else(|| io::Error::other("no ring of received frames"))?;
         let mut empty = rings.fill_ring;
         // SAFETY: the memory lives as long as the ring: both are this queue's.
@@ -63,6 +65,26 @@ impl Queue {
         // SAFETY: the memory lives as long as the ring: both are this queue's. As many chunks are there as it has places.
         unsafe { self.empty.enqueue(&mut self.memory, n) };
         n
+    }
+}
+
+/// Its rings are mappings of the socket, which a child of a fork would have as well, and so the queue.
+fn keep_from_children(socket: libc::c_int) {
+    let file = std::fs::metadata(format!("/proc/self/fd/{socket}"));
+    let (Ok(file), Ok(maps)) = (file, std::fs::read_to_string("/proc/self/maps")) else { return };
+    let inode = file.ino().to_string();
+    for line in maps.lines() {
+        // begin-end access offset device inode name
+        let mut words = line.split_ascii_whitespace();
+        let (range, of) = (words.next(), words.nth(3));
+        let Some((begin, end)) = range.filter(|_| of == Some(&inode)).and_then(|range| range.split_once('-'))
+        else {
+            continue;
+        };
+        let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+        let (begin, end) = (number(begin), number(end));
+        // SAFETY: changes nothing in this process. In a child nothing of this queue is used.
+        unsafe { libc::madvise(begin as *mut libc::c_void, end.saturating_sub(begin), libc::MADV_DONTFORK) };
     }
 }
 

@@ -1,14 +1,15 @@
 //! What the service tells its gateway ([`super::gateway`]): addresses of other nodes that senders asked for, and by which routes
 //! they want to go there.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use nix::sys::eventfd::EventFd;
 
 use super::route::Wish;
 use super::shared::held;
-use crate::addr::Addr;
+use crate::addr::{Addr, Dpid};
 
 /// Addresses that were asked for and are not told yet, at most; who asks for more asks again.
 const MOST_ASKED: usize = 4096;
@@ -21,6 +22,8 @@ pub struct Asked {
     addresses: Mutex<Vec<Addr>>,
     wishes: Mutex<Vec<Wish>>,
     has_wishes: AtomicBool,
+    /// The only edges that may be used, sender and receiver, if the graph is strict.
+    edges: OnceLock<HashSet<(Dpid, Addr)>>,
 }
 
 impl Asked {
@@ -31,7 +34,18 @@ impl Asked {
             addresses: Mutex::default(),
             wishes: Mutex::default(),
             has_wishes: AtomicBool::new(false),
+            edges: OnceLock::new(),
         }
+    }
+
+    /// No other edges may be used, for good.
+    pub fn restrict(&self, edges: HashSet<(Dpid, Addr)>) {
+        let _ = self.edges.set(edges);
+    }
+
+    /// Whether that endpoint may send there.
+    pub fn permits(&self, from: Dpid, to: Addr) -> bool {
+        self.edges.get().is_none_or(|edges| edges.contains(&(from, to)))
     }
 
     /// A sender wants to go by a route, or does not any more.

@@ -46,6 +46,9 @@ impl UserEndpoint {
         if link.refused == Some(Refused::User) {
             return Err(Error::Denied(to));
         }
+        if link.is_to_be_found() {
+            self.process.command(Command::Attach(self.entry.serial, to));
+        }
         if !link.try_direct() {
             return Ok(Deposit::Absent);
         }
@@ -57,7 +60,8 @@ impl UserEndpoint {
         }
         let beside = link.tagged(msg.beside());
         let mut made = None;
-        let delivery = Load::new(msg).deliver(link, self.tag_for(beside, &mut made)?, published)?;
+        let delivery =
+            Load::of_one_attempt(msg).deliver(link, self.tag_for(beside, &mut made)?, published)?;
         if delivery == Delivery::Full {
             link.count_short();
         }
@@ -77,6 +81,20 @@ impl UserEndpoint {
         }
     }
 
+    /// Whether an endpoint that is reached has room now for a message of so many bytes, which is not said of one that reads
+    /// plainly. Nobody but this endpoint can use that up.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Closed`].
+    pub fn has_room(&self, to: Addr, bytes: usize) -> Result<bool> {
+        let mut tx = self.tx();
+        if self.is_retired() {
+            return Err(Error::Closed);
+        }
+        Ok(tx.find(to).is_some_and(|ix| tx.links[ix].has_room(bytes)))
+    }
+
     /// Whether that endpoint of this node is open, as far as is known. Who asks for the first time for one that is in the
     /// registry has it looked for; of others nothing is kept.
     ///
@@ -92,7 +110,54 @@ impl UserEndpoint {
             return Ok(false);
         }
         let ix = self.link_to(&mut tx, Some(to))?;
-        let link = tx.links.get(ix).ok_or(Error::Closed)?;
+        let link = tx.links.get_mut(ix).ok_or(Error::Closed)?;
+        let unknown = matches!(link.destination, Destination::Unknown);
+        if unknown && self.process.registry.look_up(to.dpid).is_some() && link.is_to_be_found() {
+            self.process.command(Command::Attach(self.entry.serial, to));
+        }
         Ok(!matches!(link.destination, Destination::Unknown))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::io::IoSlice;
+    use std::sync::atomic::Ordering;
+    use std::time::{Duration, Instant};
+
+    use super::super::testing;
+    use super::*;
+
+    /// Until the receiver has one.
+    fn deposit(from: &UserEndpoint, to: Addr) {
+        let pieces = [IoSlice::new(b"answer")];
+        let end = Instant::now() + Duration::from_secs(10);
+        while from.deposit(to, Parts::new(&pieces), &mut || ()).expect("memory") != Deposit::Done {
+            assert!(Instant::now() < end, "{to:?} is there");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// As who answers short programs, each of which ends.
+    #[test]
+    fn receivers_that_ended_are_looked_for_no_more_until_something_is_sent_there() {
+        let (_fd, from) = testing::open(0);
+        let numbers = 20_000..20_200;
+        for dpid in numbers.clone() {
+            let (_to_fd, to) = testing::open(dpid);
+            to.start_pool(Some(64 << 10)).expect("a pool");
+            deposit(&from, Addr::local(dpid));
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        // Other tests of this process have some, too.
+        while from.process.absent.load(Ordering::Relaxed) > 100 {
+            assert!(Instant::now() < end, "they are looked for");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // One that comes back is found.
+        let (_to_fd, to) = testing::open(numbers.start);
+        to.start_pool(Some(64 << 10)).expect("a pool");
+        deposit(&from, Addr::local(numbers.start));
     }
 }

@@ -19,6 +19,7 @@
 //! destination. It can end and be started again: its senders wait meanwhile, as for any endpoint that is not there, and what
 //! it had taken and not handed on is its to keep. Users that are not its own are refused before it is asked.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +85,12 @@ impl Gateway {
         self.asked.take()
     }
 
+    /// The graph is strict: endpoints of this node may send to other nodes along these edges alone, from one here to one there,
+    /// and who tries another gets EACCES, whether its program was given the graph or not. To be said before anybody asks.
+    pub fn restrict(&self, edges: HashSet<(Dpid, Addr)>) {
+        self.asked.restrict(edges);
+    }
+
     /// Opens the proxy of an endpoint of another node; whoever asked for it is answered. An address that nobody asked for
     /// can have one, too.
     ///
@@ -115,6 +122,13 @@ impl Gateway {
     #[inline]
     pub fn wishes(&self) -> Vec<Wish> {
         self.asked.take_wishes()
+    }
+
+    /// This process is about to end: endpoints are asked to let go of proxies. One does as soon as all that it sent there was
+    /// taken and released ([`crate::Endpoint::has_senders`] says whether any has not); what it sends from then on waits in its own
+    /// process for the next gateway.
+    pub fn rest(&self) {
+        self.process.shared.command(Command::GatewayRests);
     }
 
     /// No route leads to that node: whoever asked is told so, and its calls fail, until it names a target there again or

@@ -105,6 +105,11 @@ pub struct Link {
     pub knows_routes: bool,
     /// It is a gateway's that is told what goes raw.
     pub knows_raw: bool,
+    /// The service looks for its destination, or has found it. It does not where the destination ended and nothing waits for the
+    /// next one: whoever answers many that end would look for all of them for ever.
+    pub wanted: bool,
+    /// Its receiver is to be let go of ([`super::note::Note::Rest`]): what is sent waits here until all that went there is released.
+    pub rests: bool,
     /// It leads to a proxy in this process, whose gateway the sender steps (N18).
     pub inside: bool,
     /// Messages and bytes delivered.
@@ -139,6 +144,9 @@ impl Link {
             knows_immediates: false,
             knows_routes: false,
             knows_raw: false,
+            // It is made for a message that is to go there.
+            wanted: true,
+            rests: false,
             inside: false,
             sent: (0, 0),
             without_edge: WITHOUT_EDGE,
@@ -149,7 +157,7 @@ impl Link {
     /// Whether messages go to the receiver from here. A way that was full is tried again as soon as nothing of the
     /// link is queued any more: order holds, and a pair full of messages for others is not in the way.
     pub fn try_direct(&mut self) -> bool {
-        if self.queued == 0 && !matches!(self.destination, Destination::Unknown) {
+        if self.queued == 0 && !self.rests && !matches!(self.destination, Destination::Unknown) {
             self.path = Path::Direct;
         }
         self.path == Path::Direct
@@ -161,7 +169,23 @@ impl Link {
         self.path = Path::Queued;
         self.plain_since = 0;
         self.without_edge = WITHOUT_EDGE;
-        self.inside = false;
+        (self.wanted, self.rests, self.inside) = (false, false, false);
+    }
+
+    /// Whether the service is to look for the destination, which it does not: it is told that once.
+    pub fn is_to_be_found(&mut self) -> bool {
+        matches!(self.destination, Destination::Unknown) && !core::mem::replace(&mut self.wanted, true)
+    }
+
+    /// Whether something waits here for a destination.
+    pub fn waits(&self) -> bool {
+        self.queued > 0 || !self.wakers.is_empty()
+    }
+
+    /// Nothing more is sent there: it waits until what went there is released ([`Link::is_released`]).
+    pub fn rest(&mut self) {
+        self.rests = true;
+        self.path = Path::Queued;
     }
 
     /// Whether the destination is found, and is one to which no immediate is sent.
@@ -307,6 +331,18 @@ impl Link {
         Delivery::Done
     }
 
+    /// Whether the receiver has room now for a message of so many bytes, as far as is known. Of one that reads plainly nothing is.
+    pub fn has_room(&mut self, len: usize) -> bool {
+        match &mut self.destination {
+            Destination::Unknown => false,
+            Destination::Plain(_) => true,
+            Destination::Pool { edge: Some(edge), .. } => edge.has_room(len),
+            Destination::Pool { back, edge: None, .. } => {
+                unix::wait(back.as_raw_fd(), libc::POLLOUT, 0).is_ok_and(|now| now != 0)
+            }
+        }
+    }
+
     fn deliver_plain(&mut self, msg: &Parts<'_>, tag: &OwnedFd) -> Delivery {
         let (Destination::Plain(back) | Destination::Pool { back, .. }) = &self.destination else {
             return Delivery::NoWay;
@@ -379,7 +415,12 @@ impl Link {
     /// nothing. What is on a descriptor is read before what is in an edge that is new; what a receiver had that is gone, nobody
     /// reads.
     pub fn is_done(&mut self) -> bool {
-        self.queued == 0 && self.backlog.is_empty() && self.edge().is_none_or(OutEdge::is_released)
+        self.queued == 0 && self.backlog.is_empty() && self.is_released()
+    }
+
+    /// The same of what went there, whatever waits here.
+    pub fn is_released(&mut self) -> bool {
+        self.edge().is_none_or(OutEdge::is_released)
     }
 
     /// Whether there is news for a future that waits for this.

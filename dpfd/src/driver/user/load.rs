@@ -36,11 +36,18 @@ pub(super) struct Load<'a> {
     rests_now: bool,
     /// How often it may wait for a turn, where that takes no thread.
     turns: u8,
+    /// Its sender keeps nothing of it until the next attempt: no memory is made for one that has no room.
+    spares: bool,
 }
 
 impl<'a> Load<'a> {
     pub(super) fn new(msg: Parts<'a>) -> Load<'a> {
-        Load { msg, memory: None, rests: 0, rests_now: false, turns: 0 }
+        Load { msg, memory: None, rests: 0, rests_now: false, turns: 0, spares: false }
+    }
+
+    /// For one attempt, which is made again from the beginning.
+    pub(super) fn of_one_attempt(msg: Parts<'a>) -> Load<'a> {
+        Load { spares: true, ..Load::new(msg) }
     }
 
     pub(super) fn of_a_future(msg: Parts<'a>) -> Load<'a> {
@@ -73,6 +80,9 @@ impl<'a> Load<'a> {
             match link.deliver(&self.msg, tag, published) {
                 Delivery::TooLong(_) if matches!(link.destination, Destination::Pool { .. }) => {}
                 other => return Ok(other),
+            }
+            if self.spares && !link.has_room(self.msg.len()) {
+                return Ok(Delivery::Full);
             }
         }
         let beside = self.msg.beside();
@@ -171,6 +181,26 @@ mod tests {
         let (from, _fd) = sender.join().expect("the sender");
         let out_of_line: u64 = from.tx().links.iter().map(Link::out_of_line).sum();
         assert!(out_of_line < COUNT / 3, "{out_of_line} of {COUNT} messages had memory of their own");
+    }
+
+    #[test]
+    fn a_message_that_is_deposited_in_vain_is_not_copied_each_time() {
+        use super::super::deposit::Deposit;
+        use crate::edge::out_of_line::MADE;
+        let ((_from_fd, from), address) = (testing::open(0), Addr::local(7106));
+        let (_to_fd, to) = testing::open(address.dpid);
+        to.start_pool(Some(1 << 20)).expect("a pool");
+        let long = vec![1; 3 << 20];
+        let pieces = [IoSlice::new(&long)];
+        let deposit = || from.deposit(address, Parts::new(&pieces), &mut || ()).expect("memory");
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        while deposit() != Deposit::Done {
+            assert!(std::time::Instant::now() < end, "the first has room");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        MADE.with(|made| made.set(0));
+        (0..1000).for_each(|_| assert_eq!(deposit(), Deposit::Full, "nobody has read the first"));
+        assert_eq!(MADE.with(std::cell::Cell::get), 0);
     }
 
     #[test]

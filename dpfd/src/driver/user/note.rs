@@ -71,8 +71,8 @@ pub enum Note {
         /// The link.
         link: u32,
     },
-    /// `<-` The same, of a gateway's proxy, which would end: a sender that is through with it detaches. Who is older than this
-    /// takes it for [`Note::Room`].
+    /// `<-` The same, of a gateway's proxy, which would end: a sender that is through with it detaches, and one that is not
+    /// sends no more there until it is. Who is older than this takes it for [`Note::Room`].
     Rest {
         /// The link.
         link: u32,

@@ -134,6 +134,16 @@ impl OutEdge {
         Ok(OutOfLinePacket { key: self.key, number: self.out_of_line.0 + 1, beside })
     }
 
+    /// Whether there is room now for a message of so many bytes, in the edge or out of line.
+    pub fn has_room(&mut self, len: usize) -> bool {
+        let (count, before) = (self.count(), dp_edge::ring::ROUTED);
+        if len > dp_edge::ring::max_payload(count) - before {
+            return self.place_out_of_line(Beside::default()).is_ok();
+        }
+        let lines = dp_edge::ring::lines_for(before + len);
+        self.tail.refresh(&self.segment.rx().cursor).is_ok() && self.tail.free(count) >= lines
+    }
+
     /// Its packet, of `len` bytes, is with the receiver: the token that keeps its place.
     pub fn send_out_of_line(&mut self, number: u64, len: usize) -> Result<(), dp_edge::Error> {
         let cursor = &self.segment.rx().cursor;

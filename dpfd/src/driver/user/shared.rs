@@ -35,6 +35,8 @@ pub enum Command {
     EndUnused(u32),
     /// The gateway, which this process is, knows no route to that node.
     Refuse(Nid),
+    /// It is about to be the gateway no more: senders are to let go.
+    GatewayRests,
     /// It is not the gateway any more.
     GatewayEnded,
 }
@@ -54,6 +56,9 @@ pub struct Shared {
     pub graph: Option<Arc<Part>>,
     /// The gateway that its calls step, once there is one.
     pub inside: OnceLock<Arc<dyn Inside>>,
+    /// Links that the service looks for at each new endpoint.
+    #[cfg(test)]
+    pub absent: std::sync::atomic::AtomicUsize,
     wake: OwnedFd,
     commands: Mutex<Vec<Command>>,
 }

@@ -26,6 +26,24 @@ pub fn close(fd: i32) {
     let _ = sys!(SYS_close, fd);
 }
 
+/// `/dev/null`, closed on exec.
+pub fn open_null() -> Result<i32, i32> {
+    let flags = libc::O_RDWR | libc::O_CLOEXEC;
+    sys!(SYS_openat, libc::AT_FDCWD, c"/dev/null".as_ptr(), flags, 0).map(|fd| fd as i32)
+}
+
+/// dup3(2): `to` is of what `from` is of, and closed on exec.
+pub fn dup_over(from: i32, to: i32) -> Res {
+    sys!(SYS_dup3, from, to, libc::O_CLOEXEC)
+}
+
+/// Device and number of the file that a descriptor is of, fstat(2).
+pub fn file_of(fd: i32) -> Result<[u64; 2], i32> {
+    // SAFETY: plain data.
+    let mut meta: libc::stat = unsafe { core::mem::zeroed() };
+    sys!(SYS_fstat, fd, &mut meta as *mut libc::stat).map(|_| [meta.st_dev as u64, meta.st_ino as u64])
+}
+
 /// A path with a number in it, and a zero at its end. By hand: a thread may be ended by a signal's handler anywhere in calls
 /// that use it, and what formats has something to drop.
 pub fn numbered(before: &[u8], number: u32, after: &[u8]) -> [u8; 64] {

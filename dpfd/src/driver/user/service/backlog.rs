@@ -23,6 +23,11 @@ impl Service {
         let (inner, was_stalled, closed) = (local.inner.clone(), local.stalled, local.closed);
         let mut tx = inner.guest_tx();
         let Some(ix) = tx.find(to) else { return };
+        if tx.links[ix].rests {
+            let released = tx.links[ix].is_released();
+            drop(tx);
+            return if released { self.lost(serial, to) } else { self.flush_later(serial, to) };
+        }
         let mut stopped = None;
         while let Some(load) = tx.unpark(ix) {
             let (delivery, load) = deliver(&mut tx.links[ix], &inner, load);

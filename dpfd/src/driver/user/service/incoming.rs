@@ -181,6 +181,15 @@ impl Service {
             self.tell(number, Note::Denied { link }, &[]);
             return;
         }
+        if to.nid != 0 && self.process.gateway().is_some_and(|asked| !asked.permits(from.dpid, to)) {
+            self.tell(number, Note::Denied { link }, &[]);
+            return;
+        }
+        if to.nid != 0 && self.rests {
+            // It asks again, until there is another gateway.
+            self.tell(number, Note::Gone { link }, &[]);
+            return;
+        }
         let Some(inner) = inner.filter(|i| !i.is_closed()) else {
             if to.nid == 0 || !self.ask_gateway(number, link, from, to) {
                 self.tell(number, Note::Gone { link }, &[]);

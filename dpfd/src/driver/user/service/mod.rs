@@ -76,6 +76,8 @@ struct Service {
     awaiting: Vec<Awaiting>,
     /// Proxies that are to end when their last sender lets go.
     ending: HashSet<u32>,
+    /// This process is the gateway, and about to be it no more: nobody is let in to proxies.
+    rests: bool,
     /// Senders to them that say how their messages go.
     routed: Routed,
     conns: HashMap<u32, Conn>,
@@ -128,6 +130,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         by_addr: HashMap::new(),
         awaiting: Vec::new(),
         ending: HashSet::new(),
+        rests: false,
         routed: Routed::default(),
         conns: HashMap::new(),
         of_pid: HashMap::new(),
@@ -219,6 +222,8 @@ impl Service {
     /// `quiet`: nothing came while it waited, which says too that the time is over: a program's clock may stand still
     /// (libfaketime).
     fn after_wait(&mut self, quiet: bool) {
+        #[cfg(test)]
+        self.process.shared.absent.store(self.absent.len(), Ordering::Relaxed);
         if !self.leases.is_empty() {
             let (now, endpoints) = (Instant::now(), &self.endpoints);
             self.leases.retain(|serial, watched| {
@@ -304,7 +309,11 @@ impl Service {
             Command::Route(serial) => self.tell_how(serial),
             Command::EndUnused(serial) => self.end_unused(&[serial]),
             Command::Refuse(nid) => self.answer_awaiting(Some(nid)),
-            Command::GatewayEnded => self.answer_awaiting(None),
+            Command::GatewayRests => self.gateway_rests(),
+            Command::GatewayEnded => {
+                self.rests = false;
+                self.answer_awaiting(None);
+            }
             Command::Room(conn, link) => {
                 self.tell(conn, Note::Room { link }, &[]);
             }

@@ -77,7 +77,7 @@ impl Service {
         if let Some(ix) = tx.find(to) {
             let link = &mut tx.links[ix];
             link.unlink();
-            link.refused = Some(why);
+            (link.refused, link.wanted) = (Some(why), true);
             woken = link.woken();
         }
         drop(tx);
@@ -182,6 +182,11 @@ impl Service {
                 drop(tx);
                 return self.detach(serial, to);
             }
+            // Who sends on never is done: what it sends from here on waits for that other way.
+            Note::Rest { .. } => {
+                l.rest();
+                self.pause = RETRY[0];
+            }
             _ => {}
         }
         drop(tx);
@@ -198,17 +203,26 @@ impl Service {
     /// A destination closed: it may come back, under the same number.
     pub fn lost(&mut self, serial: u32, to: Addr) {
         self.detach(serial, to);
+        let mut waits = false;
         if let Some(local) = self.endpoints.get(&serial) {
             let mut tx = local.inner.guest_tx();
             let mut woken = Vec::new();
             if let Some(ix) = tx.find(to) {
-                tx.links[ix].unlink();
-                woken = tx.links[ix].woken();
+                let link = &mut tx.links[ix];
+                link.unlink();
+                woken = link.woken();
+                waits = link.waits();
+                link.wanted = waits;
             }
             drop(tx);
             woken.into_iter().for_each(Waker::wake);
         }
-        self.attach_later(serial, to);
+        if waits {
+            self.attach_later(serial, to);
+        } else {
+            // Else it is looked for when something is sent there.
+            self.absent.remove(&(serial, to));
+        }
     }
 
     /// Not at once: the entry of one that just closed may still be there.

@@ -71,6 +71,18 @@ impl Service {
         }
     }
 
+    /// This process is about to be the gateway no more: nobody is let in any more, and who is in is to let go, to wait for the next
+    /// gateway.
+    pub fn gateway_rests(&mut self) {
+        self.rests = true;
+        self.answer_awaiting(None);
+        let proxies = self.by_addr.iter().filter(|(addr, _)| addr.nid != 0);
+        let serials: HashSet<u32> = proxies.map(|(_, serial)| *serial).collect();
+        for (conn, link) in self.links_to(&serials) {
+            self.tell(conn, Note::Rest { link }, &[]);
+        }
+    }
+
     /// A sender let go of an endpoint, which may be a proxy that is to end.
     pub fn let_go(&mut self, serial: u32) {
         let inner = self.endpoints.get(&serial).map(|local| &local.inner);

@@ -1,0 +1,148 @@
+//! Everything at once, for two seconds, or as many as `DP_NODE_SOAK` says: messages of all lengths go between three nodes, while gateways
+//! and endpoints are killed, cables pulled, and links shaped.
+
+use std::collections::HashMap;
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
+
+use dpfd::{Addr, Parts};
+
+use crate::kit::{namespaces_are_possible, numbered, open, until, Child, Node};
+use crate::namespaces::Cluster;
+
+/// Endpoints that live to the end, and those that are killed.
+const STEADY: u16 = 7000;
+const KILLED: u16 = 7001;
+/// The last message of a sender.
+const LAST: u64 = 1 << 58;
+/// Number of the first message of each sender that takes a killed one's place, by how many were before it.
+const GENERATION: u32 = 40;
+
+/// Lengths from nothing to 1 MiB.
+fn length(i: u64) -> usize {
+    match i % 50 {
+        0 => 1 << 20,
+        1 => 0,
+        2..8 => (i / 50 % 16) as usize,
+        _ => 16 + (i.wrapping_mul(7919) % 20_000) as usize,
+    }
+}
+
+fn there(node: &Node, dpid: u16) -> Addr {
+    Addr { nid: node.nid % 3 + 1, dpid }
+}
+
+/// Takes what comes until the last one: of each sender once, in order and whole. Their numbers are beside the messages, whose bytes
+/// and lengths follow from them.
+fn receive(dpid: u16) -> bool {
+    let (e, mut last) = (open(dpid), HashMap::new());
+    loop {
+        let message = e.recv().expect("a message");
+        let number = message.immediate().expect("its number");
+        let before = last.insert(message.from(), number);
+        assert!(before.is_none_or(|before| number > before), "{number} after {before:?}");
+        assert!(message.to_vec() == numbered(number, length(number)), "message {number}");
+        if number == LAST {
+            return true;
+        }
+    }
+}
+
+/// Sends from that number on until the time is over, and then the last one, which is on its way for three seconds.
+fn send(to: Addr, first: u64, end: Instant) -> bool {
+    let e = open(0);
+    let send = |i: u64| {
+        let message = numbered(i, length(i));
+        let pieces = [IoSlice::new(&message)];
+        e.send_parts_to(Parts::new(&pieces).with_immediate(i), to).expect("room");
+    };
+    for i in first.. {
+        if Instant::now() >= end + Duration::from_secs(1) {
+            break;
+        }
+        send(i);
+        std::thread::sleep(Duration::from_micros(300));
+    }
+    send(LAST);
+    let stop = end + Duration::from_secs(4);
+    std::thread::sleep(stop.saturating_duration_since(Instant::now()));
+    true
+}
+
+/// What a process of the kernel's file of its state has in that line, KiB.
+fn memory(of: &Child, line: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", of.pid())).expect("it lives");
+    let found = status.lines().find_map(|text| text.strip_prefix(line)).expect("the kernel tells");
+    found.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// What was acknowledged comes once and in order; a receiver that is killed takes with it what it had.
+#[test]
+fn soak() {
+    if !namespaces_are_possible("soak") {
+        return;
+    }
+    let seconds = std::env::var("DP_NODE_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let cluster = Cluster::new(3, "\"udp:10.0.0.N:7411\", \"eth:dp0/02:00:00:00:00:0N\"");
+    let nodes = &cluster.nodes;
+    let all = |run: &dyn Fn(&Node) -> Child| nodes.iter().map(run).collect::<Vec<Child>>();
+    let mut gateways = all(&Node::gateway);
+    let steady_receivers = all(&|node| node.run(|| receive(STEADY)));
+    let mut receivers = all(&|node| node.run(|| receive(KILLED)));
+    let steady_senders = all(&|node| node.run(|| send(there(node, STEADY), 1, end)));
+    let mut generations = 0u64;
+    let mut senders = all(&|node| node.run(|| send(there(node, KILLED), 1, end)));
+    let mut seed = 4711u64;
+    while Instant::now() < end {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let which = (seed >> 33) as usize % 3;
+        let (node, network) = (&nodes[which], &cluster.networks[which]);
+        match (seed >> 40) % 6 {
+            0 => {
+                gateways.remove(which).kill();
+                gateways.insert(which, node.gateway());
+            }
+            1 => {
+                network.ip("link set dp0 down");
+                std::thread::sleep(Duration::from_millis(100));
+                network.up("dp0");
+            }
+            2 => {
+                receivers.remove(which).kill();
+                receivers.insert(which, node.run(|| receive(KILLED)));
+            }
+            3 => {
+                generations += 1;
+                let first = generations << GENERATION;
+                senders.remove(which).kill();
+                senders.insert(which, node.run(|| send(there(node, KILLED), first, end)));
+            }
+            4 => {
+                // Kernels without tbf, and machines without tc(8), shape nothing.
+                let shaped = "qdisc replace dev dp0 root tbf rate 50mbit burst 32kb limit 64kb";
+                let (is_shaped, ..) = network.program("tc", shaped);
+                std::thread::sleep(Duration::from_millis((seed >> 50) % 400));
+                if is_shaped {
+                    network.program("tc", "qdisc del dev dp0 root");
+                }
+            }
+            _ => std::thread::sleep(Duration::from_millis((seed >> 50) % 400)),
+        }
+    }
+    let programs = [steady_senders, steady_receivers, senders, receivers];
+    Child::all_ok(programs.into_iter().flatten().collect());
+    until("all is acknowledged", || {
+        nodes.iter().all(|node| {
+            let status = node.status().expect("it runs");
+            // Messages to a number whose program has ended wait for the next one.
+            let flows = status.nodes.iter().flat_map(|other| &other.flows);
+            flows.filter(|flow| flow.there.ends_with("/7000")).all(|flow| flow.waiting == 0)
+        })
+    });
+    for gateway in &gateways {
+        let (most, now) = (memory(gateway, "VmHWM:"), memory(gateway, "VmRSS:"));
+        assert!(most < 200 << 10, "a gateway had {most} KiB, and has {now}");
+    }
+    gateways.into_iter().for_each(Child::kill);
+}
