@@ -6,6 +6,7 @@
  *   vfork              the same, started by vfork and exec
  *   pidfd              the same by its number, started by pidfd_spawnp, where the C library has it
  *   passed             a copy came back through a socket of the family AF_UNIX
+ *   stream             a stream has its number, by which the client reads
  *   again              a connect that was refused came before the one that is not
  */
 #include "common.h"
@@ -17,6 +18,7 @@
 extern char **environ;
 
 static int copy = -1;
+static FILE *reads;
 static pid_t child;
 
 static void use_in_child(int fd) {
@@ -94,6 +96,8 @@ void unconnected(int fd) {
         send_with(pair[0], "x", 1, &fd, 1);
         copy = take_descriptor(pair[1]);
     }
+    if (mode_is("stream"))
+        CHECK((reads = fdopen(fd, "r")));
     if (mode_is("again")) {
         /* Bound, and not listening. */
         struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -122,7 +126,13 @@ void client(void) {
     } else if (child) {
         join_child(child);
     }
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; reads && i < 300; i++) {
+        char out[100], back[100];
+        fill(out, sizeof out, (uint64_t)i);
+        write_all(fd, out, sizeof out);
+        CHECK(fread(back, 1, sizeof back, reads) == sizeof back && memcmp(out, back, sizeof out) == 0);
+    }
+    for (int i = 0; !reads && i < 300; i++) {
         exchange(fd, 100, (uint64_t)i);
         if (copy >= 0 && !starts_cat())
             exchange(copy, 100, (uint64_t)i + 1000);

@@ -1,6 +1,8 @@
 /*
  * A program that is started reads and writes a connection that it only inherited, under its number 9.
  * Modes: system, popen, spawn (posix_spawn without file actions), vfork, number (execve through syscall(2)).
+ * Mode vfork_number: in the parent, it is at another number, and close-on-exec; a child of vfork puts it there by dup2,
+ * or by fcntl (vfork_copy).
  * With close-on-exec (argument 1) the program finds nothing there, and the parent goes on.
  * Modes close and half: the peer says something, does nothing more with the connection, and closes it or shuts down
  * sending; before that, or after it (argument 1), a program is started. Mode stream: it says more than fits anywhere,
@@ -18,6 +20,18 @@ extern char **environ;
 
 static char data[BYTES];
 
+/* In the parent, where that is another number. */
+static int original = -1;
+
+static bool copies(void) { return mode_is("vfork_number") || mode_is("vfork_copy"); }
+
+static void copy_in_child(void) {
+    if (mode_is("vfork_number"))
+        dup2(original, 9);
+    else
+        fcntl(original, F_DUPFD, 9);
+}
+
 static void run(const char *script) {
     char *words[] = {"sh", "-c", (char *)script, NULL};
     pid_t child;
@@ -31,8 +45,10 @@ static void run(const char *script) {
         CHECK(errno == 0);
         join_child(child);
     } else {
-        child = mode_is("vfork") ? vfork() : fork();
+        child = mode_is("vfork") || copies() ? vfork() : fork();
         if (child == 0) {
+            if (copies())
+                copy_in_child();
             if (mode_is("number"))
                 syscall(SYS_execve, "/bin/sh", words, environ);
             else
@@ -123,8 +139,9 @@ void tester(int fd) {
         stream(fd);
         return;
     }
-    if (argument(0, 0) == 1) {
+    if (argument(0, 0) == 1 || copies()) {
         MUST(fcntl(fd, F_SETFD, FD_CLOEXEC));
+        original = fd;
     } else {
         MUST(dup2(fd, 9));
         MUST(close(fd));

@@ -3,12 +3,11 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::Reason;
-use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::give::give;
+use crate::give::{give, give_number};
 use crate::leave::leave;
 use crate::{epoll, life, relay, socket, state};
 
@@ -25,21 +24,29 @@ pub fn before() {
         let Some(c) = Channel::of(fd) else { return };
         let mine = !state::is_borrowed_memory() && c.is_ours_alone();
         // Where others have it as well, they read the rest of the ring, unless it is about to be a standard stream.
-        if !mine && standard == 0 {
+        if !mine && !standard {
             leave(fd, Reason::Exec);
             return;
         }
-        let end = give(fd, Reason::Exec);
-        if end != fd {
-            for k in (0..3).filter(|k| standard & 1 << k != 0 && *k != fd) {
-                relay::put_at(end, k);
-            }
-            relay::put_at(end, fd);
-        }
+        give_number(fd, Reason::Exec);
     });
     let_others_have();
     if !state::is_borrowed_memory() {
         epoll::before_exec();
+    }
+}
+
+/// In a child of vfork, `new` is a copy of `old` from now on. Its parent's table cannot say so, and what the child executes has it:
+/// so the connection leaves at once.
+pub fn copied(old: i32, new: i32) {
+    let (Some(family), Some(i)) = (state::family(), fdtable::conn(old)) else { return };
+    // The child may have something else at the number.
+    if !socket::is(old, family.conn(i)) {
+        return;
+    }
+    let end = give(old, Reason::Exec);
+    if end != old {
+        relay::put_at(end, new);
     }
 }
 
@@ -94,22 +101,20 @@ fn stays(fd: i32) -> bool {
     raw::fcntl(fd, libc::F_GETFD, 0).is_ok_and(|f| f as i32 & libc::FD_CLOEXEC == 0)
 }
 
-/// Calls `f` for every connection that a program started now would have; with it, the standard streams that are
-/// the same connection, a bit each.
-fn walk(f: impl Fn(i32, u32)) {
+/// Calls `f` for every connection that a program started now would have, and whether it is a standard stream.
+fn walk(f: impl Fn(i32, bool)) {
     let Some(family) = state::family().filter(|_| state::ON.load(Ordering::Relaxed)) else { return };
-    // A child of vfork may have put a connection there without our seeing it.
-    let unseen = |fd: i32| stays(fd) && !matches!(fdtable::get(fd), Entry::Conn(_));
-    let standard = [0, 1, 2].map(|fd| if unseen(fd) { tcp::cookie(fd).unwrap_or(0) } else { 0 });
+    let borrowed = state::is_borrowed_memory();
     fdtable::each(|fd, e| {
         let Entry::Conn(i) = e else { return };
-        let mut bits = u32::from(fd < 3) << (fd & 3);
-        if standard != [0; 3] {
-            let cookie = tcp::cookie(fd).unwrap_or(u64::MAX);
-            bits |= (0..3).filter(|&k| standard[k] == cookie).fold(0, |b, k| b | 1 << k);
-        }
-        if bits != 0 || stays(fd) {
-            f(fd, bits);
+        // A child of vfork has its parent's table and descriptors of its own: it may have closed the number, or have something else
+        // there. What it does not hand on its parent still has, and follows by itself.
+        if borrowed {
+            if stays(fd) && socket::is(fd, family.conn(i)) {
+                f(fd, fd < 3);
+            }
+        } else if fd < 3 || stays(fd) {
+            f(fd, fd < 3);
         } else {
             // The kernel may close it without a word.
             Channel::new(family, fd, i).follow_if_left();

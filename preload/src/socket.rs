@@ -117,12 +117,14 @@ pub fn is_unsuited(fd: i32) -> bool {
         || raw::fcntl(fd, libc::F_GETFL, 0).is_ok_and(|f| f as i32 & libc::O_ASYNC != 0)
 }
 
-/// Whether `fd` is the socket of connection `c`, as far as addresses tell.
+/// Whether `fd` may be the socket of connection `c`, as far as addresses tell.
 pub fn stands_for(fd: i32, c: &Conn) -> bool {
+    // Not connected yet, or reset.
+    is(fd, c) || tcp::peer(fd).is_none() && tcp::is_tcp(fd)
+}
+
+/// Whether `fd` is the socket of connection `c`, by its addresses: of one that was reset, nobody can tell.
+pub fn is(fd: i32, c: &Conn) -> bool {
     let same = |known: u16, found: Option<tcp::Addr>| known == 0 || found.is_some_and(|a| a.port == known);
-    match tcp::peer(fd) {
-        Some(peer) => peer.port == c.peer().port && same(c.local().port, tcp::local(fd)),
-        // Not connected yet, or reset.
-        None => tcp::is_tcp(fd),
-    }
+    tcp::peer(fd).is_some_and(|peer| peer.port == c.peer().port) && same(c.local().port, tcp::local(fd))
 }

@@ -6,12 +6,12 @@
 //!
 //! The forms. `quick` calls cannot sleep: they go through redhook. `sleep` calls can, and may be cancelled
 //! by pthread_cancel, whose unwinding must pass through the hook: redhook's `catch_unwind` would abort the
-//! program there, so they are plain `extern "C-unwind"` functions. So is `epoll_ctl`, which event loops call as often as they wait: a
-//! signal handler may end its thread there. And `__register_atfork`, which other libraries' constructors call before redhook's own
-//! has run: it hands such calls on. A `twin` is another name of the call above
-//! it: numbers have 64 bits here, with and without the 64 in the name. A `guest` belongs to a library that the
-//! program may not have: it is looked for when it is called, and may not be there. A `sleep` call that an older C library
-//! lacks fails with ENOSYS: a program that looks for it finds ours.
+//! program there, so they are plain `extern "C-unwind"` functions. `fclose` and `vdprintf` are: they write inside themselves. So is
+//! `epoll_ctl`, which event loops call as often as they wait: a signal handler may end its thread there. And
+//! `__register_atfork`, which other libraries' constructors call before redhook's own has run: it hands such calls on. A `twin`
+//! is another name of the call above it: numbers have 64 bits here, with and without the 64 in the name. A `guest` belongs to a
+//! library that the program may not have: it is looked for when it is called, and may not be there. A `sleep` call that an older
+//! C library lacks fails with ENOSYS: a program that looks for it finds ours.
 
 macro_rules! table {
     ($each:ident) => {
@@ -72,7 +72,7 @@ macro_rules! table {
             quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::ask::getsockopt;
             quick fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
             twin fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
-            quick fn fclose(f: *mut FILE) -> c_int = ops::leave::fclose;
+            sleep fn fclose(f: *mut FILE) -> c_int = ops::leave::fclose;
             twin fn _IO_fclose(f: *mut FILE) -> c_int = ops::leave::fclose;
             sleep fn freopen(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE = ops::leave::freopen;
             sleep fn freopen64(path: *const c_char, mode: *const c_char, f: *mut FILE) -> *mut FILE = ops::leave::freopen64;
@@ -128,8 +128,8 @@ macro_rules! table {
             guest fn lio_listio(mode: c_int, list: *const *mut libc::aiocb, n: c_int, event: *mut c_void) -> c_int = ops::aside::lio_listio;
             twin fn lio_listio64(mode: c_int, list: *const *mut libc::aiocb, n: c_int, event: *mut c_void) -> c_int = ops::aside::lio_listio;
             sleep fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long = ops::raw::syscall;
-            quick fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
-            quick fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
+            sleep fn vdprintf(fd: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf;
+            sleep fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, args: *mut c_void) -> c_int = ops::leave::vdprintf_chk;
             sleep fn backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) -> () = ops::leave::backtrace_symbols_fd;
             twin fn __backtrace_symbols_fd(frames: *const *mut c_void, n: c_int, fd: c_int) -> () = ops::leave::backtrace_symbols_fd;
             // what a process forbids itself

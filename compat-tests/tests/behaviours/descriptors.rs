@@ -11,6 +11,7 @@ same_everywhere! {
     a_program_started_by_vfork_before_the_connect => Pair::c("before_connect").arg("vfork");
     a_program_started_by_pidfd_spawn_before_the_connect => Pair::c("before_connect").arg("pidfd");
     a_copy_that_was_passed_before_the_connect => Pair::c("before_connect").arg("passed");
+    a_stream_from_before_the_connect => Pair::c("before_connect").arg("stream");
     a_connect_that_was_refused_first => Pair::c("before_connect").arg("again");
     dup_in_every_way => Pair::c("dup_family").arg("chain");
     dup_and_use_both => Pair::c("dup_family").arg("alias");

@@ -96,6 +96,11 @@ same_everywhere! {
     inherited_by_posix_spawn => Pair::c("inherit").arg("spawn");
     inherited_by_vfork_and_exec => Pair::c("inherit").arg("vfork");
     inherited_by_exec_through_syscall => Pair::c("inherit").arg("number");
+    inherited_by_vfork_at_another_number => Pair::c("inherit").arg("vfork_number");
+    inherited_by_vfork_as_a_copy => Pair::c("inherit").arg("vfork_copy");
+    closed_in_a_child_of_vfork => Pair::c("borrowed").arg("closed");
+    replaced_in_a_child_of_vfork => Pair::c("borrowed").arg("replaced");
+    replaced_by_another_connection_in_a_child_of_vfork => Pair::c("borrowed").arg("another");
     last_words_before_a_close => Pair::c("inherit").arg("close");
     last_words_before_a_shutdown => Pair::c("inherit").arg("half");
     last_words_after_a_close => Pair::c("inherit").arg("close").arg("1");

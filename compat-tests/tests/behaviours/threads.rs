@@ -33,6 +33,11 @@ same_everywhere! {
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
     no_cancellation_inside_sendfile => Pair::c("interrupts").arg("sendfile");
     cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
+    cancellation_of_a_thread_that_closes_a_stream => Pair::c("flushed").arg("fclose");
+    cancellation_of_a_thread_that_prints_a_list => Pair::c("flushed").arg("vdprintf");
+    cancellation_of_a_thread_that_prints_a_list_fortified => Pair::c("flushed").arg("vdprintf_chk");
+    cancellation_of_a_thread_that_prints => Pair::c("flushed").arg("dprintf");
+    a_thread_exits_inside_fclose => Pair::c("flushed").arg("handler");
     a_handler_receives_inside_a_receive_that_does_not_wait => Pair::c("handlers").arg("dontwait");
     a_handler_receives_inside_a_blocking_receive => Pair::c("handlers").arg("blocking");
     handlers_on_a_small_stack => Pair::c("small_stack").env("LD_BIND_NOW", "1");

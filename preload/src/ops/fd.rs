@@ -10,7 +10,7 @@ use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::walk::nowhere;
-use crate::{ends, give, inside, leave, life, real, state};
+use crate::{ends, exec, give, inside, leave, life, real, state};
 
 /// close(2).
 ///
@@ -46,7 +46,11 @@ pub unsafe fn dup(fd: c_int) -> c_int {
 }
 
 fn noted(old: c_int, new: c_int) -> c_int {
-    if new >= 0 && state::ON.load(core::sync::atomic::Ordering::Relaxed) && !state::is_borrowed_memory() {
+    if new >= 0 && state::ON.load(core::sync::atomic::Ordering::Relaxed) {
+        if state::is_borrowed_memory() {
+            exec::copied(old, new);
+            return new;
+        }
         life::copied(old, new);
         if (0..=2).contains(&new) && fdtable::conn(new).is_some() {
             // A connection as standard input or output: stdio uses it inside itself.

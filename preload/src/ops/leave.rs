@@ -14,6 +14,8 @@ use crate::{epoll, exec, give, kept, leave, life, real, state};
 ///
 /// As for the call it replaces.
 pub unsafe fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    // One that is connected later would be a channel, of which the stream knows nothing.
+    fdtable::no_more_alone(fd);
     if fdtable::conn(fd).is_some() {
         give::give_number(fd, Reason::Stdio);
     }

@@ -103,8 +103,8 @@ macro_rules! hook {
         ///
         /// As for the call it replaces.
         #[no_mangle]
-        pub unsafe extern "C" fn $name() -> core::ffi::c_int {
-            unsafe extern "C" fn called(
+        pub unsafe extern "C-unwind" fn $name() -> core::ffi::c_int {
+            unsafe extern "C-unwind" fn called(
                 saved: &aarch64::Saved,
                 stack: *const core::ffi::c_void,
             ) -> core::ffi::c_int {

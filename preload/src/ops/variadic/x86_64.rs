@@ -56,7 +56,7 @@ macro_rules! hook {
         ///
         /// As for the call it replaces.
         #[no_mangle]
-        pub unsafe extern "C" fn $name(
+        pub unsafe extern "C-unwind" fn $name(
             a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
             x0: f64, x1: f64, x2: f64, x3: f64, x4: f64, x5: f64, x6: f64, x7: f64,
             stack: x86_64::Stack,
