@@ -1,4 +1,4 @@
-//! Work that whoever comes by does, one at a time, and one *helper* where nobody comes: the two agreements that make it so
+//! Work that whoever comes by does, one at a time, and one *helper* where nobody comes: the agreements that make it so
 //! (PROTOCOLS N16, N17). The lock itself is the caller's.
 //!
 //! ```text
@@ -11,6 +11,11 @@
 //!     due = when the next thing is to be done             planned = until when it sleeps
 //!     fence                                               fence
 //!     planned much later than due?  wakes it              due earlier than planned?  not so long
+//!
+//!   whom routes woke                                    the helper, while routes wake somebody
+//!     leader = 0                                          relies = 1
+//!     fence                                               fence
+//!     relies?  wakes it                                   leader?  sleeps
 //! ```
 //!
 //! Of each pair one sees what the other has stored.
@@ -26,11 +31,13 @@ pub struct Turns {
     left: AtomicU32,
     due: AtomicU64,
     planned: AtomicU64,
-    /// Times that callers took what there is, callers that wait and do so, and whether there is one whom routes wake: hints, from which no
-    /// message depends.
-    visits: AtomicU32,
+    /// Waits of callers that began, callers that wait and take what there is, and whether there is one whom routes wake: hints, from
+    /// which no message depends.
+    waits: AtomicU32,
     waiting: AtomicU32,
     leader: AtomicU32,
+    /// The helper sleeps for as long as that one does.
+    relies: AtomicU32,
 }
 
 impl Turns {
@@ -98,34 +105,54 @@ impl Turns {
         }
     }
 
-    /// A caller took what there is.
-    #[inline]
-    pub fn count_visit(&self) {
-        // One that is lost is a hint less.
-        self.visits.store(self.visits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-    }
-
-    /// How often one did so far.
-    pub fn visits(&self) -> u32 {
-        self.visits.load(Ordering::Relaxed)
-    }
-
     /// A caller waits from here on, and steps. Whether it is the one whom routes wake if it sleeps: one at a time, and not one that
     /// `yields` where others wait, too.
     #[inline]
     pub fn begin_wait(&self, yields: bool) -> bool {
+        // One that is lost is a hint less.
+        self.waits.store(self.waits.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         let others = self.waiting.fetch_add(1, Ordering::Relaxed) > 0;
         !(yields && others)
             && self.leader.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// It does not any more; `led`: what [`Turns::begin_wait`] said.
+    /// It does not any more; `led`: what [`Turns::begin_wait`] said. True: the helper is to be woken.
     #[inline]
-    pub fn end_wait(&self, led: bool) {
+    pub fn end_wait(&self, led: bool) -> bool {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        if led {
-            self.leader.store(0, Ordering::Relaxed);
+        if !led {
+            return false;
         }
+        self.leader.store(0, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.relies.load(Ordering::Relaxed) != 0 && self.relies.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// How many waits began so far.
+    pub fn waits(&self) -> u32 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Whether routes wake a caller, or callers have waited since there were so many waits, and none does now: one of them takes what
+    /// comes, or is back soon.
+    pub fn are_taken(&self, since: u32) -> bool {
+        self.has_leader() || self.waits() != since && self.waiting.load(Ordering::Relaxed) == 0
+    }
+
+    /// The helper is about to sleep for as long as the one whom routes wake does. False: there is none by now.
+    pub fn rely(&self) -> bool {
+        self.relies.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let may = self.has_leader();
+        if !may {
+            self.stop_relying();
+        }
+        may
+    }
+
+    /// It does not sleep any more.
+    pub fn stop_relying(&self) {
+        self.relies.store(0, Ordering::Relaxed);
     }
 
     /// The one whom routes wake did not come: it may never come, as a call that was cancelled does not. The next takes its place.

@@ -288,7 +288,6 @@ impl Inside for Inner {
     }
 
     fn step(&self) -> bool {
-        self.turns.count_visit();
         self.visit(|| self.get(), Running::receive).is_some_and(|n| n > 0)
     }
 
@@ -297,7 +296,9 @@ impl Inside for Inner {
     }
 
     fn end_wait(&self, led: bool) {
-        self.turns.end_wait(led);
+        if self.turns.end_wait(led) {
+            self.wake();
+        }
     }
 
     fn descriptor(&self) -> RawFd {

@@ -1,7 +1,6 @@
 //! Another node: the routes that lead there, which of them is used, and the traffic with its endpoints.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use dp_abi::frame2::{Header, KIND_PART, KIND_RAW};
 use dp_flow::Checksum;
@@ -22,9 +21,11 @@ mod flows;
 mod lengths;
 mod search;
 mod sending;
+mod timers;
 mod ways;
 use flows::Wished;
 use sending::Line;
+use timers::Timers;
 pub use ways::Way;
 
 /// How often messages that are in others' way are looked for, nanoseconds.
@@ -85,14 +86,6 @@ impl Random {
     }
 }
 
-/// Notes the earliest time at which one is to be looked at.
-fn note(timer: &mut [Option<u64>], timers: &mut BinaryHeap<Reverse<(u64, usize)>>, at: usize, time: u64) {
-    if timer[at].is_none_or(|noted| time < noted) {
-        timer[at] = Some(time);
-        timers.push(Reverse((time, at)));
-    }
-}
-
 /// Another node.
 #[derive(Debug)]
 pub struct Peer<M> {
@@ -123,9 +116,7 @@ pub struct Peer<M> {
     asked: HashMap<Ends, Wished>,
     /// Whose programs' links have ended, and when.
     ended: HashMap<Ends, u64>,
-    /// When they are to be looked at, and the earliest time that is noted for each.
-    timers: BinaryHeap<Reverse<(u64, usize)>>,
-    timer: Vec<Option<u64>>,
+    timers: Timers,
     limits: Limits,
     budget: Budget,
     parts_left: usize,
@@ -170,8 +161,7 @@ impl<M: Message> Peer<M> {
             wishes: HashMap::new(),
             asked: HashMap::new(),
             ended: HashMap::new(),
-            timers: BinaryHeap::new(),
-            timer: Vec::new(),
+            timers: Timers::default(),
             limits,
             budget: Budget::new(limits.bytes / 2),
             parts_left: limits.bytes / 2,
@@ -324,7 +314,7 @@ impl<M: Message> Peer<M> {
 
     /// Look at it then.
     fn note(&mut self, at: usize, time: u64) {
-        note(&mut self.timer, &mut self.timers, at, time);
+        self.timers.note(at, time);
     }
 
     /// What the clock brings, and then all that can be sent. True: there is more to send at once.
@@ -335,12 +325,7 @@ impl<M: Message> Peer<M> {
         around: &mut Around<'_, L>,
     ) -> bool {
         self.now = now;
-        while let Some(&Reverse((time, at))) = self.timers.peek().filter(|due| due.0 .0 <= now) {
-            self.timers.pop();
-            if self.timer[at] != Some(time) {
-                continue; // an earlier one was noted
-            }
-            self.timer[at] = None;
+        while let Some(at) = self.timers.due(now) {
             let Some(traffic) = self.traffic[at].as_mut() else { continue };
             let users = &self.ways[traffic.by()].users;
             let mut shared = shared(around, &mut self.budget, self.limits, users);
@@ -362,12 +347,13 @@ impl<M: Message> Peer<M> {
             more |= self.lines.iter().any(Line::has_ready);
         }
         self.own_packets(now, routes);
+        self.timers.settle();
         more
     }
 
     /// When to call [`Peer::turn`] at the latest.
     pub fn next_timeout(&self) -> Option<u64> {
-        let flows = self.timers.peek().map(|Reverse((time, _))| *time);
+        let flows = self.timers.next();
         let guards = self.ways.iter().filter_map(|way| way.guard.next_timeout()).min();
         let sweeps = !self.by_ends.is_empty() || !self.ended.is_empty();
         let sweep = sweeps.then(|| self.next_sweep());

@@ -122,3 +122,40 @@ fn loom_the_helper_does_not_sleep_over_what_is_due() {
 fn loom_both_must_fence() {
     helper(Without::Fence);
 }
+
+/// The helper relies on a call that sleeps, which ends its sleep: it is woken, or has seen that there is none.
+fn relied(without: Without) {
+    explore(Some(3), move || {
+        let turns = Arc::new(Turns::new());
+        assert!(turns.begin_wait(false));
+        let caller = {
+            let turns = turns.clone();
+            thread::spawn(move || {
+                if without == Without::Fence {
+                    turns.leader.store(0, Ordering::Relaxed);
+                    return turns.relies.load(Ordering::Relaxed) != 0;
+                }
+                turns.end_wait(true)
+            })
+        };
+        let relies = if without == Without::Fence {
+            turns.relies.store(1, Ordering::Relaxed);
+            turns.has_leader()
+        } else {
+            turns.rely()
+        };
+        assert!(caller.join().unwrap() || !relies, "it relies on nobody");
+        fence(Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn loom_the_helper_relies_on_nobody_who_is_gone() {
+    relied(Without::Nothing);
+}
+
+#[test]
+#[should_panic(expected = "it relies on nobody")]
+fn loom_who_ends_a_sleep_and_who_relies_on_it_must_fence() {
+    relied(Without::Fence);
+}

@@ -55,3 +55,29 @@ fn one_who_never_comes_back_is_followed_by_the_next_who_waits() {
     assert!(!turns.has_leader());
     assert!(turns.begin_wait(false));
 }
+
+#[test]
+fn the_helper_is_woken_once_by_the_one_on_whom_it_relies() {
+    let turns = Turns::new();
+    assert!(!turns.rely(), "nobody sleeps");
+    assert!(turns.begin_wait(false) && turns.rely());
+    assert!(!turns.begin_wait(false) && !turns.end_wait(false), "another one");
+    assert!(turns.end_wait(true));
+    assert!(turns.begin_wait(false) && !turns.end_wait(true), "it is woken already");
+    assert!(turns.begin_wait(false) && turns.rely());
+    turns.stop_relying();
+    assert!(!turns.end_wait(true), "it does not sleep");
+}
+
+#[test]
+fn calls_that_come_often_take_what_comes_but_for_others_who_wait() {
+    let turns = Turns::new();
+    let since = turns.waits();
+    assert!(!turns.are_taken(since));
+    assert!(turns.begin_wait(false) && turns.are_taken(since) && turns.are_taken(turns.waits()));
+    assert!(!turns.begin_wait(false));
+    turns.end_wait(true);
+    assert!(!turns.are_taken(since), "somebody sleeps whom routes do not wake");
+    turns.end_wait(false);
+    assert!(turns.are_taken(since) && !turns.are_taken(turns.waits()));
+}

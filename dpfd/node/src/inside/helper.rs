@@ -18,6 +18,21 @@ use crate::proxies::Proxies;
 const EVENTS: usize = 64;
 /// How long what is the helper's own waits while a call has the gate.
 const BUSY: Duration = Duration::from_micros(50);
+/// Looks a millisecond apart at whether calls still come, before it relies on the one that sleeps on the routes.
+const LOOKS: u32 = 100;
+/// How long it does without looking at the routes: a call that was jumped out of never comes back, ns.
+const RELIED: u64 = 1_000_000_000;
+
+/// Who takes what routes have, until the helper asks again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Routes {
+    /// The helper, whom they wake.
+    Helper,
+    /// Calls, which come more often than each millisecond.
+    Calls,
+    /// The call that sleeps on them; it wakes the helper when it does not any more.
+    Sleeper,
+}
 
 /// Until the gateway ends.
 pub(super) fn run(inner: &Inner) {
@@ -25,17 +40,18 @@ pub(super) fn run(inner: &Inner) {
     // The kernel may be late by 50 us else, to wake a thread for several times at once.
     let _ = set_timerslack(1);
     let mut events = [EpollEvent::empty(); EVENTS];
-    let mut gave = inner.turns.visits();
-    let mut was_aside = false;
+    let (mut waits, mut still) = (inner.turns.waits(), 0);
     while !inner.ends.load(Ordering::Acquire) {
-        // Calls that wait, and have stepped since the last look, see to the routes.
-        let aside = inner.gives_way(gave);
-        gave = inner.turns.visits();
-        inner.sleep(aside);
+        let routes = inner.whose(waits, &mut still);
+        waits = inner.turns.waits();
+        let over = inner.sleep(routes);
         let n = inner.control.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
-        let leaves = aside || inner.gives_way(gave);
-        let gave_way = core::mem::replace(&mut was_aside, aside);
-        if n == 0 && leaves && process::now() < inner.turns.due() {
+        let takes = match routes {
+            Routes::Helper => !inner.turns.are_taken(waits),
+            Routes::Calls => false,
+            Routes::Sleeper => over,
+        };
+        if n == 0 && !takes && process::now() < inner.turns.due() {
             continue;
         }
         let visited = inner.visit(
@@ -43,9 +59,8 @@ pub(super) fn run(inner: &Inner) {
             |running, now| {
                 let served: usize =
                     events[..n].iter().map(|event| inner.serve(running, now, event.data())).sum();
-                let received = if leaves { 0 } else { running.receive(now) };
-                if gave_way && received > 0 {
-                    // The caller that routes wake has had time to take it.
+                let received = if takes { running.receive(now) } else { 0 };
+                if routes == Routes::Sleeper && received > 0 {
                     inner.turns.forget_leader();
                 }
                 served + received
@@ -59,19 +74,34 @@ pub(super) fn run(inner: &Inner) {
 }
 
 impl Inner {
-    /// Whether a call waits whom routes wake, and calls have stepped since so many steps.
-    fn gives_way(&self, gave: u32) -> bool {
-        self.turns.has_leader() && self.turns.visits() != gave
+    /// Whose the routes are next, where so many waits had begun when this was asked last; for how many looks the same call has slept.
+    fn whose(&self, waits: u32, still: &mut u32) -> Routes {
+        let calls = self.turns.waits() != waits;
+        *still = if calls { 0 } else { still.saturating_add(1) };
+        if !self.turns.are_taken(waits) {
+            Routes::Helper
+        } else if *still > LOOKS && self.turns.rely() {
+            Routes::Sleeper
+        } else {
+            Routes::Calls
+        }
     }
 
-    /// Sleeps until something is due, somebody asks or rings, or routes have something, if it is not `aside`.
-    fn sleep(&self, aside: bool) {
+    /// Sleeps until something is due, somebody asks or rings, or routes have something, if that is the helper's. Whether the time is
+    /// over.
+    fn sleep(&self, routes: Routes) -> bool {
         let now = process::now();
-        let until = self.turns.plan(if aside { now + LATE } else { u64::MAX });
-        let time = (until < u64::MAX).then(|| Duration::from_nanos(until.saturating_sub(now)));
-        let routes = if aside { -1 } else { self.descriptor };
+        let (until, descriptor) = match routes {
+            Routes::Helper => (u64::MAX, self.descriptor),
+            Routes::Calls => (now + LATE, -1),
+            Routes::Sleeper => (now + RELIED, -1),
+        };
+        let planned = self.turns.plan(until);
+        let time = (planned < u64::MAX).then(|| Duration::from_nanos(planned.saturating_sub(now)));
         // A signal that comes to this thread all the same wakes it for nothing.
-        let _ = unix::await_either(self.control.0.as_raw_fd(), routes, time);
+        let _ = unix::await_either(self.control.0.as_raw_fd(), descriptor, time);
+        self.turns.stop_relying();
+        process::now() >= until
     }
 
     /// How many messages that brought, or 1 for something else that is to be answered.

@@ -239,7 +239,7 @@ impl<M: Message> Peer<M> {
             self.is_ready.push(false);
             self.line.push(0);
             self.home.push(0);
-            self.timer.push(None);
+            self.timers.grow();
             self.traffic.len() - 1
         });
         // One that was here before may still stand in its line, and finds nothing to do when it is its turn.

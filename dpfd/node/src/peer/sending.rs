@@ -11,7 +11,7 @@ use std::time::Duration;
 use dp_route::{Batch, Frames, Reason, Route, FRAME_MAX};
 
 use super::lengths::Fitted;
-use super::{note, Peer};
+use super::Peer;
 use crate::local::Message;
 use crate::traffic::Traffic;
 
@@ -207,9 +207,8 @@ impl<M: Message> Peer<M> {
                 if !pushed && !done {
                     return; // full
                 }
-                let timeout = traffic.next_timeout().filter(|_| done);
-                if let Some(time) = timeout {
-                    note(&mut self.timer, &mut self.timers, at, time);
+                if done {
+                    self.timers.set(at, traffic.next_timeout());
                 }
             }
             if done {
