@@ -9,6 +9,7 @@ use dp_channel::tcp;
 use dp_channel::unmapped;
 use dp_edge::sys::raw;
 
+use super::again;
 use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES, FEW};
@@ -63,7 +64,7 @@ pub(super) fn begin_anew(family: Family, i: usize) -> bool {
     }
     RETIRED.unmap(family, is_used);
     // Where there is no room, later.
-    let retired = !RETIRED.has_room() || retire_one(family, i);
+    let retired = !RETIRED.has_room() || retire_one(family, i, &mut { again::QUESTIONS });
     MAKING.store(0, Ordering::Release);
     retired
 }
