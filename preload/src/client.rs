@@ -87,6 +87,11 @@ fn offer_in(c: &Channel) -> Result<(), No> {
         own.free(n);
         return never(Reason::Slots);
     }
+    // A relative may have given the entry to another arena since it was chosen, whose slot this is then.
+    if !given::is_current(c.family, i) {
+        own.free(n);
+        return Err(No::Later);
+    }
     let edges =
         if arena.bring(n) { [Side::Client, Side::Server].map(|side| arena.edge(n, side)) } else { [None; 2] };
     let ([Some(to), Some(from)], Some(s)) = (edges, arena.slot(n)) else {
@@ -226,6 +231,22 @@ pub fn leave(c: &Conn) {
         let Some(arena) = arena_of(i) else { return };
         again::look_in_passing(i, own, &arena);
     });
+}
+
+/// The same for a process that ended: it may have had an arena of its own, or more of one that we have as well.
+pub fn leave_for_ended(family: Family, c: &Conn) {
+    let (i, n) = (c.arena.load(Ordering::Relaxed) as usize % ARENAS, c.slot.load(Ordering::Relaxed));
+    let generation = c.generation.load(Ordering::Relaxed);
+    let own = family.arena(i);
+    if let Some(arena) = arena_of(i).filter(|arena| given::is_current(family, i) && arena.bring(n)) {
+        arena.unpublish(tcp::tuple(c.local(), c.peer()).hash(arena.index_len()), n);
+        match arena.slot(n) {
+            Some(s) if c.stage() == Stage::Offered && s.withdraw(generation) => return own.free(n),
+            Some(s) => drop(s.leave(generation, Side::Client)),
+            None => {}
+        }
+    }
+    own.close(n);
 }
 
 fn with_slot(c: &Conn, f: impl FnOnce(Family, usize, u32)) {

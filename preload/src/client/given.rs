@@ -12,7 +12,7 @@ use super::again::{self, both_left};
 use super::round::is_nobody;
 use super::RETIRED;
 use crate::channel::Channel;
-use crate::{own, state};
+use crate::{life, own, state};
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
 pub(super) struct Mapped {
@@ -86,6 +86,11 @@ pub(super) fn arena_of(i: usize) -> Option<Arena> {
     let p = MAPPED[i].arena.load(Ordering::Acquire) as *const Arena;
     // SAFETY: leaked by make(), freed only where no walker can have found it.
     (!p.is_null()).then(|| unsafe { *p })
+}
+
+/// Whether what we have of arena `i` is what the family has there.
+pub(super) fn is_current(family: Family, i: usize) -> bool {
+    family.arena(i).is_serial(MAPPED[i].serial.load(Ordering::Relaxed))
 }
 
 /// Whether a slot of an arena that we made is mapped there. Only for walkers.
@@ -182,6 +187,16 @@ pub(super) fn wants_a_hello(c: &Channel, server: tcp::Addr) -> bool {
     anew > 0
 }
 
+/// Every entry is taken: gives back one that a process had which ended, as the children of a program that forks for each task.
+pub(super) fn release_for_ended(family: Family) -> bool {
+    // What these had of connections.
+    life::dead::clear(family, true);
+    let not_ours = |&i: &usize| MAPPED[i].arena.load(Ordering::Relaxed) == 0;
+    (0..ARENAS)
+        .filter(not_ours)
+        .any(|i| family.arena(i).release_for_ended(|process| family.has_ended(process)))
+}
+
 /// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
 /// nothing was ever proven, or not for long. Servers come and go. One thread at a time.
 pub(super) fn retire(family: Family) -> bool {
@@ -209,7 +224,7 @@ pub(super) fn retire_one(family: Family, i: usize, questions: &mut usize) -> boo
     let Some(arena) = arena_of(i) else { return false };
     let own = family.arena(i);
     // An entry that a relative gave to another is that one's; what we have of it is of no use.
-    let ours = own.is_serial(MAPPED[i].serial.load(Ordering::Relaxed));
+    let ours = is_current(family, i);
     if ours {
         again::look_through(i, own, &arena, questions);
     }

@@ -10,7 +10,7 @@ use dp_channel::unmapped;
 use dp_edge::sys::raw;
 
 use super::again;
-use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
+use super::given::{all, found, given_to, hash, release_for_ended, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES, FEW};
 use crate::{link, own, rules, state};
@@ -110,15 +110,19 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
     if unproven().count() >= UNPROVEN || unproven().filter(made_now).count() >= UNPROVEN_AT_ONCE {
         return Err(No::Never(Reason::Owner));
     }
+    let us = state::member().map_or(0, |n| family.process(n));
     let free = || {
         (0..ARENAS).filter(|&i| MAPPED[i].arena.load(Ordering::Relaxed) == 0).find_map(|i| {
-            let serial = family.arena(i).claim(server)?;
+            let serial = family.arena(i).claim(server, us)?;
             Some((i, serial))
         })
     };
     RETIRED.unmap(family, is_used);
     let full = if RETIRED.has_room() { No::Never(Reason::Slots) } else { No::Later };
-    let (i, serial) = free().or_else(|| retire(family).then(free).flatten()).ok_or(full)?;
+    let free = free()
+        .or_else(|| release_for_ended(family).then(free).flatten())
+        .or_else(|| retire(family).then(free).flatten());
+    let (i, serial) = free.ok_or(full)?;
     let made = make(server, door, link);
     match made {
         Ok((arena, memfd, key)) => {

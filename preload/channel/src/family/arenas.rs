@@ -31,6 +31,8 @@ pub struct OwnArena {
     /// How many have.
     growns: AtomicU32,
     key: [AtomicU64; 3],
+    /// The process that made it ([`super::Family::process`]).
+    claimant: AtomicU64,
     taken: AtomicU32,
     /// Counts the arenas that had this entry.
     serial: AtomicU32,
@@ -51,8 +53,8 @@ fn key_of(a: Addr) -> [u64; 3] {
 }
 
 impl OwnArena {
-    /// Takes the entry for a server at `addr`; its serial number.
-    pub fn claim(&self, addr: Addr) -> Option<u32> {
+    /// Process `claimant` takes the entry for a server at `addr`; its serial number.
+    pub fn claim(&self, addr: Addr, claimant: u64) -> Option<u32> {
         if self.taken.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return None;
         }
@@ -64,6 +66,7 @@ impl OwnArena {
         for (to, from) in self.key.iter().zip(key_of(addr)) {
             to.store(from, Ordering::Relaxed);
         }
+        self.claimant.store(claimant, Ordering::Relaxed);
         self.proven.store(0, Ordering::Relaxed);
         self.worth.reset();
         let serial = self.serial.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -74,6 +77,22 @@ impl OwnArena {
     /// Gives the entry back.
     pub fn release(&self) {
         self.taken.store(0, Ordering::Release);
+    }
+
+    /// Gives the entry back for a process that claimed it and `has_ended`, if nobody has a slot: its own connections were
+    /// given back, and a relative that has the memory, too, has none there. That one finds that the entry is another's.
+    pub fn release_for_ended(&self, has_ended: impl Fn(u64) -> bool) -> bool {
+        let ended = || has_ended(self.claimant.load(Ordering::Relaxed));
+        if self.taken.load(Ordering::Acquire) != 2 || !ended() {
+            return false;
+        }
+        // One process at a time; and since it was asked, another one may have claimed it.
+        if self.taken.compare_exchange(2, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        let free = ended() && self.retire(|_| true);
+        self.taken.store(if free { 0 } else { 2 }, Ordering::Release);
+        free
     }
 
     /// Takes all slots of an arena in which nobody has one, so that nobody gets one either: the entry may be given back

@@ -338,7 +338,7 @@ fn what_a_rule_says_of_a_connection_is_kept_until_the_next_one() {
 
 fn an_arena(f: &Family) -> &'static OwnArena {
     let server = crate::tcp::Addr { ip: [1; 16], port: 1, scope: 0 };
-    assert!(f.arena(0).claim(server).is_some());
+    assert!(f.arena(0).claim(server, 0).is_some());
     f.arena(0)
 }
 
@@ -404,4 +404,25 @@ fn slots_that_were_left_are_looked_at_in_turn() {
     assert_eq!((own.gone_for(63, 5 * minute), own.gone_for(65, 5 * minute)), (Some(5), None));
     own.close(64);
     assert_eq!((own.gone_for(64, 254 * minute), own.gone_for(63, 9 * minute)), (None, Some(9)));
+}
+
+/// A program that forks a process for each task, of which each makes an arena.
+#[test]
+fn an_arena_of_a_process_that_ended_is_given_to_another() {
+    let (f, _fd) = Family::create().unwrap();
+    let server = crate::tcp::Addr { ip: [1; 16], port: 1, scope: 0 };
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    assert!(f.member(3).claim(child.id(), 0, b"sleep"));
+    let (own, theirs) = (f.arena(5), f.process(3));
+    let serial = own.claim(server, theirs).unwrap();
+    let release = || own.release_for_ended(|process| f.has_ended(process));
+    assert!(!f.has_ended(theirs) && !release() && own.is_serial(serial));
+    let n = own.slot(|_| false).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(f.has_ended(theirs) && !release() && own.is_serial(serial), "somebody has a slot");
+    own.close(n);
+    assert!(release() && !own.is_serial(serial));
+    // Whoever made it is not known: no one else gives it back.
+    assert!(own.claim(server, 0).is_some() && !release());
 }
