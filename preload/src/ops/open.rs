@@ -12,7 +12,8 @@ use libc::{sockaddr, socklen_t};
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::{door, enforce, epoll, life, real, rules, state, walk};
+use crate::walk::nowhere;
+use crate::{door, enforce, epoll, life, real, rules, state};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -45,7 +46,8 @@ const KIND: c_int = 0xf;
 pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { real::connect()(fd, addr, len) };
-    if !on() {
+    // An address where nothing is, the kernel refuses.
+    if !on() || nowhere(addr) {
         return real();
     }
     renew_rules();
@@ -209,7 +211,7 @@ unsafe fn accepted(
     };
     // What the kernel makes of it is no measure for the next call.
     // SAFETY: the program's, as long as the call wants it.
-    let length = (!addr.is_null() && !walk::nowhere(len)).then(|| unsafe { *len });
+    let length = (!addr.is_null() && !nowhere(len)).then(|| unsafe { *len });
     let mut turned_away = 0;
     loop {
         let mut buf = [0u64; 16];

@@ -8,6 +8,7 @@ use super::give_int;
 use super::wait::{nanoseconds, poll_ours};
 use crate::fdtable::{self, Entry};
 use crate::retire::retire;
+use crate::walk::nowhere;
 use crate::{kept, real, state, wait};
 use dp_edge::sys::raw;
 
@@ -116,6 +117,10 @@ fn highest(n: c_int) -> c_int {
 /// Whether any descriptor in the sets needs more than the kernel's own answer; then the answer.
 fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -> Option<Result<i32, i32>> {
     let n = usize::try_from(n).ok()?;
+    // An address where nothing is, the kernel refuses.
+    if sets.iter().any(|set| !set.is_null() && nowhere(*set)) {
+        return None;
+    }
     let mut sets = Sets { n, set: sets };
     use Entry::{Elsewhere, Listener, None as Nothing, Unconnected};
     let ours =
