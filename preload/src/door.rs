@@ -277,7 +277,8 @@ fn receive_hellos(port: u16) -> bool {
     let (mut any, mut came) = (false, false);
     for (i, d) in OPEN.iter().enumerate() {
         let fd = d.fd.load(Ordering::Acquire);
-        if fd < 0 || d.port.load(Ordering::Relaxed) != u32::from(port) {
+        // The program may have closed it, and have a listener of its own there.
+        if d.port.load(Ordering::Relaxed) != u32::from(port) || !own::is(fd) {
             continue;
         }
         // Bounded: a flood of hellos must not hold up the program.
@@ -290,9 +291,9 @@ fn receive_hellos(port: u16) -> bool {
     for w in &WAITING {
         let door = w.door.load(Ordering::Relaxed);
         let conn = w.conn.swap(-1, Ordering::AcqRel);
-        if conn >= 0 {
+        // The same: what the program has put there is its own.
+        if conn >= 0 && fdtable::replace(conn, fdtable::Entry::Internal, fdtable::Entry::None) {
             came = true;
-            fdtable::set(conn, fdtable::Entry::None);
             any |= greet(conn, door);
         }
     }
@@ -344,7 +345,8 @@ fn greet(conn: i32, door: usize) -> bool {
 /// Keeps a connection for the next look. Those that never say anything must not keep out one that was only
 /// interrupted, so where all places are taken one of them goes.
 fn put_aside(conn: i32, door: usize) {
-    fdtable::mark_internal(conn);
+    // Where there is no room for it, its client says hello anew.
+    let Some(conn) = own::keep(conn) else { return };
     let free = |w: &Waiting| w.conn.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     // One thread at a time receives hellos, so the door is put down before anybody else looks.
     if let Some(w) = WAITING.iter().find(|w| free(w)) {
@@ -354,9 +356,7 @@ fn put_aside(conn: i32, door: usize) {
     let w = &WAITING[NEXT.fetch_add(1, Ordering::Relaxed) % WAITING.len()];
     w.door.store(door, Ordering::Relaxed);
     let old = w.conn.swap(conn, Ordering::AcqRel);
-    if old >= 0 {
-        own::forget(old);
-    }
+    own::close(old);
 }
 
 /// In a forked child: threads of the parent may have been at work.
@@ -364,3 +364,6 @@ pub fn inherited() {
     state::clear(&BUSY);
     guests::inherited();
 }
+
+#[cfg(test)]
+mod tests;

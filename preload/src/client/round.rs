@@ -97,12 +97,19 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
 /// Says hello at one door; `link` is our name of the connection. An arena goes to one family only: what one knows, no
 /// other one must (PROTOCOLS I1).
 fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) -> Result<(), No> {
-    let refused = |_| No::Never(Reason::Memory);
+    let refused = |_: i32| No::Never(Reason::Memory);
     let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
     if let Some(i) = given_to(family, id) {
-        intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire), link).map_err(refused)?;
-        found(family, i, server, round);
-        return Ok(());
+        let memory = MAPPED[i].fd.load(Ordering::Acquire);
+        if own::is(memory) {
+            intro::send_hello(door, memory, link).map_err(refused)?;
+            found(family, i, server, round);
+            return Ok(());
+        }
+        // The program has closed it, and may have a file of its own there. Another arena takes its place when this one is empty.
+        if !RETIRED.has_room() || !retire_one(family, i, &mut { again::QUESTIONS }) {
+            return Err(refused(libc::EBADF));
+        }
     }
     // Of servers that are there: those of former ones are given back when the room is needed.
     let unproven = || all(family, server).filter(|&(i, told)| told == round && family.arena(i).proven() == 0);
