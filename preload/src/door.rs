@@ -18,8 +18,9 @@ const DOORS: usize = 64;
 struct Door {
     /// The AF_UNIX listener; -1 free.
     fd: AtomicI32,
+    ip: [AtomicU64; 2],
     port: AtomicU32,
-    /// Descriptors of the TCP listener in this process.
+    /// Descriptors of TCP listeners at this address in this process.
     refs: AtomicU32,
     /// The process that opened it.
     pid: AtomicU32,
@@ -30,6 +31,18 @@ struct Door {
 impl Door {
     fn id(&self) -> Id {
         core::array::from_fn(|i| self.id[i].load(Ordering::Relaxed))
+    }
+
+    fn is_at(&self, addr: tcp::Addr) -> bool {
+        let ip = halves(addr.ip);
+        self.port.load(Ordering::Relaxed) == u32::from(addr.port)
+            && self.ip.iter().zip(ip).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+    }
+
+    /// One listener more, if there is one. False: the door is about to be closed.
+    fn share(&self) -> bool {
+        let one_more = |refs| (refs > 0).then_some(refs + 1);
+        self.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more).is_ok()
     }
 
     /// Whether this process opened it. Others do not close it.
@@ -50,6 +63,11 @@ impl Door {
     }
 }
 
+fn halves(ip: [u8; 16]) -> [u64; 2] {
+    let ip = u128::from_ne_bytes(ip);
+    [(ip >> 64) as u64, ip as u64]
+}
+
 /// A connection that has not said hello yet, and the door it came through.
 struct Waiting {
     conn: AtomicI32,
@@ -59,6 +77,7 @@ struct Waiting {
 static OPEN: [Door; DOORS] = [const {
     Door {
         fd: AtomicI32::new(-1),
+        ip: [const { AtomicU64::new(0) }; 2],
         port: AtomicU32::new(0),
         refs: AtomicU32::new(0),
         pid: AtomicU32::new(0),
@@ -84,6 +103,12 @@ pub fn open(fd: i32) -> fdtable::Entry {
     if !rules::may_accept(addr.ip(), addr.port) {
         return none;
     }
+    // However many sockets of a program listen at an address (SO_REUSEPORT), it is one family, and has one door there.
+    let is_open = |d: &&Door| d.fd.load(Ordering::Acquire) >= 0 && d.is_mine() && d.is_at(addr);
+    let shared = OPEN.iter().position(|d| is_open(&d) && d.share());
+    if let Some(i) = shared {
+        return fdtable::Entry::Listener(i as u32 + 1);
+    }
     let free = || {
         (0..DOORS).find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     };
@@ -98,6 +123,9 @@ pub fn open(fd: i32) -> fdtable::Entry {
     };
     match listen(addr) {
         Some(door) => {
+            for (to, from) in OPEN[i].ip.iter().zip(halves(addr.ip)) {
+                to.store(from, Ordering::Relaxed);
+            }
             OPEN[i].port.store(u32::from(addr.port), Ordering::Relaxed);
             OPEN[i].refs.store(1, Ordering::Relaxed);
             OPEN[i].pid.store(raw::getpid(), Ordering::Relaxed);

@@ -46,3 +46,26 @@ fn a_caller_that_says_nothing_is_out_of_the_programs_way() {
     raw::close(caller);
     release(door);
 }
+
+/// As nginx with a socket for each of its workers.
+#[test]
+fn sockets_that_listen_at_one_address_share_a_door() {
+    testing::start();
+    let first = TcpListener::bind("127.0.0.1:0").unwrap();
+    let second = first.try_clone().unwrap();
+    let (door, _) = open_at(&first);
+    assert_eq!(open_at(&second).0, door);
+    let fd = || OPEN[door as usize - 1].fd.load(Ordering::Relaxed);
+    release(door);
+    assert!(fd() >= 0, "one still listens");
+    // Of another address, also at the same port.
+    let port = first.local_addr().unwrap().port();
+    let other = TcpListener::bind(("127.0.0.2", port)).unwrap();
+    let (another, _) = open_at(&other);
+    assert_ne!(another, door);
+    release(another);
+    while fd() >= 0 {
+        OPEN[door as usize - 1].refs.fetch_max(1, Ordering::Relaxed);
+        release(door);
+    }
+}
