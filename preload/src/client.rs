@@ -139,6 +139,8 @@ fn offer_in(c: &Channel) -> Result<(), No> {
     }
     s.withdraw(generation);
     c.offer.store(0, Ordering::Release);
+    // It keeps no arena from being unmapped.
+    c.mapping.store(0, Ordering::Release);
     own.free(n);
     never(Reason::Slots)
 }

@@ -241,7 +241,12 @@ fn close(d: &Door) -> bool {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return false;
     }
-    own::close(d.fd.swap(-1, Ordering::AcqRel));
+    // Asked again: another thread may have closed this one since, and opened another in its place, which has a listener.
+    let fd = d.fd.load(Ordering::Acquire);
+    let still = fd >= 0 && d.refs.load(Ordering::Acquire) == 0;
+    if still && d.fd.compare_exchange(fd, -1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        own::close(fd);
+    }
     BUSY.store(0, Ordering::Release);
     true
 }
