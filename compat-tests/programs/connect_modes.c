@@ -1,6 +1,6 @@
 /*
  * Ways to connect, and to fail. Modes: nonblocking, refused, nonblocking_refused, reconnect (AF_UNSPEC and
- * again on the same socket), twice (EISCONN).
+ * again on the same socket), twice (EISCONN), late (a connect that waited is asked for again when the connection was used).
  */
 #include "common.h"
 
@@ -98,9 +98,39 @@ static void twice(void) {
     close(fd);
 }
 
+static void late(void) {
+    struct sockaddr_storage address;
+    socklen_t length = there(&address);
+    int fd = MUST(socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0));
+    int started = connect(fd, (void *)&address, length);
+    CHECK(started == 0 || errno == EINPROGRESS);
+    struct pollfd entry = {.fd = fd, .events = POLLOUT};
+    CHECK(MUST(poll(&entry, 1, 5000)) == 1);
+    MUST(fcntl(fd, F_SETFL, 0));
+    warm_up(fd);
+    char sent[100], got[100];
+    fill(sent, sizeof sent, 7);
+    write_all(fd, sent, sizeof sent);
+    entry.events = POLLIN;
+    for (int there = 0; there < (int)sizeof sent;) {
+        CHECK(MUST(poll(&entry, 1, 5000)) == 1);
+        MUST(ioctl(fd, FIONREAD, &there));
+    }
+    /* Once it says so, and from then on that it is one. */
+    outcome("connect again", connect(fd, (void *)&address, length));
+    outcome("connect once more", connect(fd, (void *)&address, length));
+    read_exact(fd, got, sizeof got);
+    CHECK(memcmp(sent, got, sizeof sent) == 0);
+    for (int i = 0; i < 100; i++)
+        exchange(fd, 1000, (uint64_t)i);
+    close(fd);
+}
+
 void client(void) {
     if (mode_is("nonblocking"))
         nonblocking();
+    else if (mode_is("late"))
+        late();
     else if (mode_is("reconnect"))
         reconnect();
     else if (mode_is("twice"))

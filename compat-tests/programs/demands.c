@@ -5,6 +5,7 @@
  *   named         as blocking, and the server wants the addresses of its clients
  *   nobody        nobody listens there any more
  *   again         a socket whose connect failed is connected once more
+ *   elsewhere     a socket whose connect to 127.0.0.9 failed is connected here
  *   many          one connection after the other, 300 exchanges on each, until the mark "enough"
  * The client makes as many exchanges as the first argument says (300), or until they fail; with a second argument it rests
  * between them, and makes them for so many seconds. A third: it waits for the mark "looked" then. The server serves until the mark "over" is there, and tells how many came in.
@@ -102,6 +103,19 @@ static void use(int fd) {
     outcome("exchanges", error ? -1 : 0);
 }
 
+/* A connect that does not wait, to where nobody listens; and another one, by which the kernel tells of that. */
+static void fail_elsewhere(int fd) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(9)};
+    address.sin_addr.s_addr = htonl(0x7f000009);
+    set_nonblocking(fd, true);
+    for (int i = 0; i < 2; i++) {
+        connect(fd, (struct sockaddr *)&address, sizeof address);
+        struct pollfd p = {fd, POLLOUT, 0};
+        MUST(poll(&p, 1, 5000));
+    }
+    set_nonblocking(fd, false);
+}
+
 void client(void) {
     struct sockaddr_storage address;
     there(&address);
@@ -120,6 +134,8 @@ void client(void) {
     if (!mode_is("many")) {
         int kind = SOCK_STREAM | SOCK_CLOEXEC | (mode_is("nonblocking") ? SOCK_NONBLOCK : 0);
         int fd = MUST(socket(address.ss_family, kind, 0));
+        if (mode_is("elsewhere"))
+            fail_elsewhere(fd);
         int rc = reach(fd);
         outcome("connect", rc);
         if (mode_is("again")) {

@@ -2,8 +2,9 @@
  * A server that forks for each connection, as PostgreSQL does (arguments: connections, and how its children end): the
  * parent closes its copy, the child serves and ends without closing anything.
  *   0  _exit   1  exit   2  killed   3  each in turn
- * One after the other, so that what each had can be had again. The parent prints how much shared memory it has at the
- * beginning and at the end, says "done" by a mark, and waits for "looked".
+ * One after the other, so that what each had can be had again. The answer is longer than a short ring. The parent and the
+ * client print how much shared memory they have at the beginning and at the end; the parent says "done" by a mark, and both wait
+ * for "looked".
  */
 #include "common.h"
 
@@ -19,7 +20,7 @@ static unsigned long shared_memory(void) {
 }
 
 static void serve_and_end(int fd, long how) {
-    char buffer[100];
+    char buffer[10000];
     for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;)
         write_all(fd, buffer, (size_t)n);
     if (how == 1)
@@ -49,12 +50,17 @@ void server(void) {
 
 void client(void) {
     long count = argument(0, 200);
+    unsigned long before = 0;
     for (long i = 0; i < count; i++) {
+        if (i == count / 10)
+            before = shared_memory();
         int fd = connect_there();
         no_delay(fd);
         for (int k = 0; k < 20; k++)
             exchange(fd, 100, (uint64_t)(i + k));
+        exchange(fd, 10000, (uint64_t)i);
         MUST(close(fd));
     }
+    say("RssShmem from %lu to %lu", before, shared_memory());
     await_mark("looked");
 }

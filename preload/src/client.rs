@@ -1,23 +1,23 @@
 //! The connecting side: one arena per server family (PROTOCOLS I1), an introduction at its door, offers in slots.
 
+mod again;
 mod given;
 mod round;
 
 use core::sync::atomic::Ordering;
 
 use dp_channel::arena::Arena;
-use dp_channel::family::{Conn, Family, OwnArena, Reason, Stage, ARENAS};
+use dp_channel::family::{Conn, Family, Reason, Stage, ARENAS};
 use dp_channel::possession;
 use dp_channel::slot::{Side, Slot};
-use dp_channel::stream;
-use dp_channel::switch::{in_ring, OWN, SHORT};
 use dp_channel::tcp;
 use dp_edge::ring::{Cursor, Lines};
 
 use crate::channel::Channel;
 use crate::retired::Retired;
 use crate::{proof, state};
-use given::{arena_of, both_left, find, id_of, server_is_gone, ANEW, MAPPED};
+use again::both_left;
+use given::{arena_of, find, id_of, ANEW, MAPPED};
 pub use given::{first_turn, has_another, has_nobody, maps};
 use round::{begin_anew, forget_nobody, go_round};
 
@@ -74,13 +74,23 @@ fn offer_in(c: &Channel) -> Result<(), No> {
     let Some(arena) = arena_of(i) else { return Err(No::Later) };
     let own = c.family.arena(i);
     let slots = arena.geometry().slots;
+    again::look_in_passing(i, own, &arena);
     let take = || own.slot(|n| both_left(&arena, n));
-    let Some(n) = take().or_else(|| sweep(i, own, &arena, take)) else {
+    let after_a_look = || {
+        again::look_through(i, own, &arena, &mut { again::QUESTIONS });
+        take()
+    };
+    let Some(n) = take().or_else(after_a_look) else {
         return if begin_anew(c.family, i) { Err(No::Later) } else { never(Reason::Slots) };
     };
     if n >= slots {
         own.free(n);
         return never(Reason::Slots);
+    }
+    // A relative may have given the entry to another arena since it was chosen, whose slot this is then.
+    if !given::is_current(c.family, i) {
+        own.free(n);
+        return Err(No::Later);
     }
     let edges =
         if arena.bring(n) { [Side::Client, Side::Server].map(|side| arena.edge(n, side)) } else { [None; 2] };
@@ -88,10 +98,10 @@ fn offer_in(c: &Channel) -> Result<(), No> {
         own.free(n);
         return never(Reason::Memory);
     };
-    shrink(i, own, &arena, n);
-    clear(&arena, n);
+    again::shrink(i, own, &arena, n);
+    again::clear(&arena, n);
     if arena.spares().is_some_and(|spares| !spares.any_free()) {
-        recover_spares(i, own, &arena);
+        again::recover_spares(i, own, &arena);
     }
     let mut populated = Err(libc::EBADF);
     given::with_memory(i, |memory| populated = arena.populate(memory, n));
@@ -129,6 +139,8 @@ fn offer_in(c: &Channel) -> Result<(), No> {
     }
     s.withdraw(generation);
     c.offer.store(0, Ordering::Release);
+    // It keeps no arena from being unmapped.
+    c.mapping.store(0, Ordering::Release);
     own.free(n);
     never(Reason::Slots)
 }
@@ -147,83 +159,6 @@ fn choose(c: &Channel, server: tcp::Addr) -> Result<usize, No> {
         Ok(()) => No::Later,
         Err(no) => no,
     })
-}
-
-/// All slots are taken or closing: those that a process of the server's has left without a word, by its end, are free. What
-/// the kernel says of its socket is not enough (E11): it knows nothing of a connection that is over in both directions, and
-/// the server may have a descriptor of that. So it must not have said that it ends, and have taken all that we sent, in the
-/// ring; if it has the descriptor all the same, it finds that the slot is another's before it takes anything more.
-fn sweep(i: usize, own: &OwnArena, arena: &Arena, take: impl Fn() -> Option<u32>) -> Option<u32> {
-    for n in own.closing().take(64) {
-        let edges =
-            [Side::Client, Side::Server].map(|side| arena.bring(n).then(|| arena.edge(n, side)).flatten());
-        let [Some(ours), Some(theirs)] = edges else { continue };
-        let ring = match ours.tx.ring() {
-            SHORT => Some(ours.short),
-            OWN => Some(ours.own),
-            n => arena.spares().and_then(|spares| spares.ring(n)),
-        };
-        let taken =
-            || in_ring(ours.tx.epoch()) && ring.is_some_and(|r| !stream::waiting(&r, &ours.rx.cursor));
-        if !theirs.tx.is_ending() && taken() && server_is_gone(arena, n) {
-            reclaim(i, own, arena, n);
-        }
-    }
-    take()
-}
-
-/// All spare rings are taken: those of slots that both ends have left, and that were not taken again, are free. What the
-/// kernel says of the server's end is not enough: it knows nothing of a connection that is closed on both sides, and whoever
-/// has a descriptor of that may still read what is in the ring.
-fn recover_spares(i: usize, own: &OwnArena, arena: &Arena) {
-    let Some(spares) = arena.spares() else { return };
-    let has_some = |&n: &u32| {
-        let ends = [Side::Client, Side::Server].map(|side| arena.edge(n, side));
-        ends.into_iter().flatten().any(|e| [e.tx.ring(), e.tx.wants()].iter().any(|&ring| spares.has(ring)))
-    };
-    for n in own.closing().filter(has_some) {
-        if both_left(arena, n) {
-            reclaim(i, own, arena, n);
-        }
-    }
-}
-
-/// Frees a slot that both ends are through with.
-fn reclaim(i: usize, own: &OwnArena, arena: &Arena, n: u32) {
-    // From here on it is ours, as if for a connection.
-    if own.reclaim(n) {
-        shrink(i, own, arena, n);
-        clear(arena, n);
-        own.free(n);
-    }
-}
-
-/// Both ends of the connection before are gone: the spare rings they had are free.
-fn clear(arena: &Arena, n: u32) {
-    for e in [Side::Client, Side::Server].iter().filter_map(|&side| arena.edge(n, side)) {
-        if let Some(spares) = arena.spares() {
-            spares.give_back(e.tx.ring());
-            if e.tx.wants() != e.tx.ring() {
-                spares.give_back(e.tx.wants());
-            }
-        }
-        e.tx.reset();
-    }
-}
-
-/// Both ends are through with slot `n`, and it is ours: what its own rings have of memory is given back, if there is much
-/// such memory.
-fn shrink(i: usize, own: &OwnArena, arena: &Arena, n: u32) {
-    let grew = [Side::Client, Side::Server].iter().any(|&side| {
-        // What ring its sender says it is in, costs its own side when it lies.
-        arena.edge(n, side).is_some_and(|e| e.tx.ring() != SHORT)
-    });
-    if grew {
-        own.grew(n);
-    }
-    if own.shrinks(n) {
-        given::with_memory(i, |memory| arena.shrink(memory, n));
-    }
 }
 
 /// The server's answer to the offer of `c`, as far as there is one.
@@ -296,12 +231,24 @@ pub fn leave(c: &Conn) {
         own.close(n);
         // Where many connections end and few begin, no other one would find that the server has left, too.
         let Some(arena) = arena_of(i) else { return };
-        for n in own.closing().take(2) {
-            if both_left(&arena, n) {
-                reclaim(i, own, &arena, n);
-            }
-        }
+        again::look_in_passing(i, own, &arena);
     });
+}
+
+/// The same for a process that ended: it may have had an arena of its own, or more of one that we have as well.
+pub fn leave_for_ended(family: Family, c: &Conn) {
+    let (i, n) = (c.arena.load(Ordering::Relaxed) as usize % ARENAS, c.slot.load(Ordering::Relaxed));
+    let generation = c.generation.load(Ordering::Relaxed);
+    let own = family.arena(i);
+    if let Some(arena) = arena_of(i).filter(|arena| given::is_current(family, i) && arena.bring(n)) {
+        arena.unpublish(tcp::tuple(c.local(), c.peer()).hash(arena.index_len()), n);
+        match arena.slot(n) {
+            Some(s) if c.stage() == Stage::Offered && s.withdraw(generation) => return own.free(n),
+            Some(s) => drop(s.leave(generation, Side::Client)),
+            None => {}
+        }
+    }
+    own.close(n);
 }
 
 fn with_slot(c: &Conn, f: impl FnOnce(Family, usize, u32)) {

@@ -37,9 +37,10 @@ fn address(buf: &mut [u8], at: usize, a: &Addr, v4: bool) {
     }
 }
 
-/// Whether the kernel knows no TCP socket whose own end is `own` and whose other end is `other`.
-pub fn is_gone(own: Addr, other: Addr) -> bool {
-    ask(own, other, None, &mut Reply::new()).err() == Some(libc::ENOENT)
+/// Whether the kernel knows no TCP socket whose own end is `own` and whose other end is `other`, in the network namespace
+/// `netns`.
+pub fn is_gone(own: Addr, other: Addr, netns: u64) -> bool {
+    ask(own, other, netns, &mut Reply::new()).err() == Some(libc::ENOENT)
 }
 
 /// SO_MAX_PACING_RATE of the established TCP socket whose own end is `own` and whose other end is `other`, in the network
@@ -50,7 +51,7 @@ pub fn is_gone(own: Addr, other: Addr) -> bool {
 /// ENOENT when there is no such socket; else why the kernel could not be asked.
 pub fn pacing(own: Addr, other: Addr, netns: u64) -> Result<u64, i32> {
     let mut reply = Reply::new();
-    ask(own, other, Some(netns), &mut reply)?;
+    ask(own, other, netns, &mut reply)?;
     if reply.bytes[STATE_AT] != ESTABLISHED {
         return Err(libc::ENOENT);
     }
@@ -126,7 +127,7 @@ pub fn inherited() {
     }
 }
 
-fn ask(own: Addr, other: Addr, netns: Option<u64>, reply: &mut Reply) -> Result<(), i32> {
+fn ask(own: Addr, other: Addr, netns: u64, reply: &mut Reply) -> Result<(), i32> {
     // A v4-mapped tuple may belong to an AF_INET or to a dual-stack AF_INET6 socket; the kernel's exact
     // look-up finds either by its IPv4 addresses, so there is nothing to ask twice.
     let mapped = own.ip[..10] == [0; 10] && own.ip[10..12] == [0xff, 0xff];
@@ -141,10 +142,8 @@ fn ask(own: Addr, other: Addr, netns: Option<u64>, reply: &mut Reply) -> Result<
     }
     let fd = open()?;
     // The answer is about the namespace that this thread is in, which need not be the connection's.
-    let result = match netns {
-        Some(there) if there != tcp::netns(fd) => Err(libc::EXDEV),
-        _ => exchange(fd, own, other, mapped, reply),
-    };
+    let result =
+        if netns == tcp::netns(fd) { exchange(fd, own, other, mapped, reply) } else { Err(libc::EXDEV) };
     raw::close(fd);
     result
 }
@@ -153,10 +152,10 @@ fn open() -> Result<i32, i32> {
     raw::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)
 }
 
-/// The socket that stays, if it answers about namespace `netns`; opened if there is none. Where no namespace is asked
-/// for, that of this thread is meant, and a thread may have gone elsewhere.
-fn keep(netns: Option<u64>) -> Option<i32> {
-    let netns = netns.filter(|&n| n != 0)?;
+/// The socket that stays, if it answers about namespace `netns`; opened if there is none. Where it cannot be told which
+/// namespace that is, that of this thread is meant, and a thread may have gone elsewhere.
+fn keep(netns: u64) -> Option<i32> {
+    let netns = Some(netns).filter(|&n| n != 0)?;
     let fd = KEPT.fd.load(Ordering::Relaxed);
     let stands = fd >= 0 && tcp::cookie(fd) == Some(KEPT.cookie.load(Ordering::Relaxed));
     if stands && KEPT.owner.load(Ordering::Relaxed) == state::owner() {

@@ -18,8 +18,9 @@ const DOORS: usize = 64;
 struct Door {
     /// The AF_UNIX listener; -1 free.
     fd: AtomicI32,
+    ip: [AtomicU64; 2],
     port: AtomicU32,
-    /// Descriptors of the TCP listener in this process.
+    /// Descriptors of TCP listeners at this address in this process.
     refs: AtomicU32,
     /// The process that opened it.
     pid: AtomicU32,
@@ -30,6 +31,18 @@ struct Door {
 impl Door {
     fn id(&self) -> Id {
         core::array::from_fn(|i| self.id[i].load(Ordering::Relaxed))
+    }
+
+    fn is_at(&self, addr: tcp::Addr) -> bool {
+        let ip = halves(addr.ip);
+        self.port.load(Ordering::Relaxed) == u32::from(addr.port)
+            && self.ip.iter().zip(ip).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+    }
+
+    /// One listener more, if there is one. False: the door is about to be closed.
+    fn share(&self) -> bool {
+        let one_more = |refs| (refs > 0).then_some(refs + 1);
+        self.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more).is_ok()
     }
 
     /// Whether this process opened it. Others do not close it.
@@ -50,6 +63,11 @@ impl Door {
     }
 }
 
+fn halves(ip: [u8; 16]) -> [u64; 2] {
+    let ip = u128::from_ne_bytes(ip);
+    [(ip >> 64) as u64, ip as u64]
+}
+
 /// A connection that has not said hello yet, and the door it came through.
 struct Waiting {
     conn: AtomicI32,
@@ -59,6 +77,7 @@ struct Waiting {
 static OPEN: [Door; DOORS] = [const {
     Door {
         fd: AtomicI32::new(-1),
+        ip: [const { AtomicU64::new(0) }; 2],
         port: AtomicU32::new(0),
         refs: AtomicU32::new(0),
         pid: AtomicU32::new(0),
@@ -84,6 +103,12 @@ pub fn open(fd: i32) -> fdtable::Entry {
     if !rules::may_accept(addr.ip(), addr.port) {
         return none;
     }
+    // However many sockets of a program listen at an address (SO_REUSEPORT), it is one family, and has one door there.
+    let is_open = |d: &&Door| d.fd.load(Ordering::Acquire) >= 0 && d.is_mine() && d.is_at(addr);
+    let shared = OPEN.iter().position(|d| is_open(&d) && d.share());
+    if let Some(i) = shared {
+        return fdtable::Entry::Listener(i as u32 + 1);
+    }
     let free = || {
         (0..DOORS).find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     };
@@ -98,6 +123,9 @@ pub fn open(fd: i32) -> fdtable::Entry {
     };
     match listen(addr) {
         Some(door) => {
+            for (to, from) in OPEN[i].ip.iter().zip(halves(addr.ip)) {
+                to.store(from, Ordering::Relaxed);
+            }
             OPEN[i].port.store(u32::from(addr.port), Ordering::Relaxed);
             OPEN[i].refs.store(1, Ordering::Relaxed);
             OPEN[i].pid.store(raw::getpid(), Ordering::Relaxed);
@@ -213,7 +241,12 @@ fn close(d: &Door) -> bool {
     if BUSY.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return false;
     }
-    own::close(d.fd.swap(-1, Ordering::AcqRel));
+    // Asked again: another thread may have closed this one since, and opened another in its place, which has a listener.
+    let fd = d.fd.load(Ordering::Acquire);
+    let still = fd >= 0 && d.refs.load(Ordering::Acquire) == 0;
+    if still && d.fd.compare_exchange(fd, -1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        own::close(fd);
+    }
     BUSY.store(0, Ordering::Release);
     true
 }
@@ -277,7 +310,8 @@ fn receive_hellos(port: u16) -> bool {
     let (mut any, mut came) = (false, false);
     for (i, d) in OPEN.iter().enumerate() {
         let fd = d.fd.load(Ordering::Acquire);
-        if fd < 0 || d.port.load(Ordering::Relaxed) != u32::from(port) {
+        // The program may have closed it, and have a listener of its own there.
+        if d.port.load(Ordering::Relaxed) != u32::from(port) || !own::is(fd) {
             continue;
         }
         // Bounded: a flood of hellos must not hold up the program.
@@ -290,9 +324,9 @@ fn receive_hellos(port: u16) -> bool {
     for w in &WAITING {
         let door = w.door.load(Ordering::Relaxed);
         let conn = w.conn.swap(-1, Ordering::AcqRel);
-        if conn >= 0 {
+        // The same: what the program has put there is its own.
+        if conn >= 0 && fdtable::replace(conn, fdtable::Entry::Internal, fdtable::Entry::None) {
             came = true;
-            fdtable::set(conn, fdtable::Entry::None);
             any |= greet(conn, door);
         }
     }
@@ -344,7 +378,8 @@ fn greet(conn: i32, door: usize) -> bool {
 /// Keeps a connection for the next look. Those that never say anything must not keep out one that was only
 /// interrupted, so where all places are taken one of them goes.
 fn put_aside(conn: i32, door: usize) {
-    fdtable::mark_internal(conn);
+    // Where there is no room for it, its client says hello anew.
+    let Some(conn) = own::keep(conn) else { return };
     let free = |w: &Waiting| w.conn.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     // One thread at a time receives hellos, so the door is put down before anybody else looks.
     if let Some(w) = WAITING.iter().find(|w| free(w)) {
@@ -354,9 +389,7 @@ fn put_aside(conn: i32, door: usize) {
     let w = &WAITING[NEXT.fetch_add(1, Ordering::Relaxed) % WAITING.len()];
     w.door.store(door, Ordering::Relaxed);
     let old = w.conn.swap(conn, Ordering::AcqRel);
-    if old >= 0 {
-        own::forget(old);
-    }
+    own::close(old);
 }
 
 /// In a forked child: threads of the parent may have been at work.
@@ -364,3 +397,6 @@ pub fn inherited() {
     state::clear(&BUSY);
     guests::inherited();
 }
+
+#[cfg(test)]
+mod tests;

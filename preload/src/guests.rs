@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::os::fd::BorrowedFd;
 
 use dp_channel::arena::{Arena, Geometry};
-use dp_channel::family::{Conn, Id, Reason};
+use dp_channel::family::{Conn, Family, Id, Reason};
 use dp_channel::possession;
 use dp_channel::share;
 use dp_channel::slot::{Side, State};
@@ -110,6 +110,15 @@ impl Guest {
         let fd = self.fd.load(Ordering::SeqCst);
         // SAFETY: ours as long as somebody walks, unless the program closed it; key() is asked before it is used.
         (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Whether its client is gone, as far as one can tell: the processes that shared the connection by which it said hello, and the
+    /// one that did.
+    fn is_gone(&self) -> bool {
+        let (link, pid) = (self.links[0].load(Ordering::Relaxed), self.pid.load(Ordering::Relaxed));
+        // Of another pid namespace there is no number.
+        let ended = if pid == 0 { link != 0 } else { raw::probe_process(pid) == Err(libc::ESRCH) };
+        ended && !link::lives(link)
     }
 
     /// Only while somebody walks.
@@ -337,6 +346,7 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
     close_mapped();
     if let Some(family) = state::family() {
         RETIRED.unmap(family, is_used);
+        put_away_those_gone(family);
     }
     // SAFETY: just received, ours alone.
     let memory = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -442,14 +452,10 @@ fn is_used(arena: &Arena, c: &Conn) -> bool {
 /// of a dead client if there is one. A living one says hello again when it finds that nobody takes its offers.
 fn bury(uid: Option<u32>) -> Buried {
     let Some(family) = state::family() else { return Buried::None };
-    let high = family.header().high.load(Ordering::Acquire);
     let mut best: Option<(bool, u64, &Guest)> = None;
     for g in &MET {
         let Some(arena) = g.arena() else { continue };
-        if uid.is_some_and(|uid| uid != g.uid.load(Ordering::Relaxed)) {
-            continue;
-        }
-        if (0..high).any(|n| family.in_use(n) && is_used(&arena, family.conn(n))) {
+        if uid.is_some_and(|uid| uid != g.uid.load(Ordering::Relaxed)) || has_connection(family, &arena) {
             continue;
         }
         let pid = g.pid.load(Ordering::Relaxed);
@@ -461,19 +467,53 @@ fn bury(uid: Option<u32>) -> Buried {
     }
     let Some((_, _, g)) = best else { return Buried::None };
     RETIRED.unmap(family, is_used);
+    if put_away(g) {
+        Buried::One
+    } else {
+        Buried::NotNow
+    }
+}
+
+/// Takes away the arena of a guest in which nobody is; it is unmapped later. False: not now.
+fn put_away(g: &Guest) -> bool {
     if !RETIRED.has_room() {
-        return Buried::NotNow;
+        return false;
     }
     let p = g.arena.swap(0, Ordering::SeqCst);
     // One walker is the caller itself, on its way to look again from the start.
     if !alone() {
         // Another may have read the address just before, and go into it; put it back, try another time.
         g.arena.store(p, Ordering::SeqCst);
-        return Buried::NotNow;
+        return false;
     }
     g.close();
     RETIRED.put(p);
-    Buried::One
+    true
+}
+
+/// Whether a connection of ours is in the arena.
+fn has_connection(family: Family, arena: &Arena) -> bool {
+    let used = family.used().any(|n| is_used(arena, family.conn(n)));
+    used
+}
+
+/// So many guests are looked at with each hello.
+const LOOKS: usize = 2;
+
+/// Takes away arenas of clients that are gone. What they have of memory is ours as long as they are mapped here, and nobody
+/// else's.
+fn put_away_those_gone(family: Family) {
+    static AT: AtomicUsize = AtomicUsize::new(0);
+    let high = HIGH.load(Ordering::Acquire).min(GUESTS);
+    let from = AT.load(Ordering::Relaxed);
+    let mapped = |k: &usize| MET[*k].arena.load(Ordering::Relaxed) != 0;
+    for k in (from..from + high).map(|k| k % high).filter(mapped).take(LOOKS) {
+        AT.store(k + 1, Ordering::Relaxed);
+        let g = &MET[k];
+        if g.is_gone() && g.arena().is_some_and(|arena| !has_connection(family, &arena)) {
+            put_away(g);
+        }
+    }
 }
 
 /// Whether a guest's arena is mapped there.

@@ -360,8 +360,13 @@ fn let_go(family: Family, i: u32, c: &Conn, whose: Whose, tries: u32) -> bool {
         // while we do.
         Whose::Another => client::walking(|| {
             guests::walking(|walking| {
-                let slot = if mapped_here(c, walking) { c.slot() } else { None };
-                leave_slot(family, c, slot);
+                if mapped_here(c, walking) {
+                    return leave_slot(family, c, c.slot());
+                }
+                leave_slot(family, c, None);
+                if client && c.offer.load(Ordering::Relaxed) != 0 {
+                    client::leave_for_ended(family, c);
+                }
             });
         }),
     }

@@ -48,6 +48,7 @@ same_everywhere! {
     calls_through_syscall => Pair::c("raw_calls").arg("syscall");
     calls_by_their_second_names => Pair::c("raw_calls").arg("underscores");
     fortified_calls => Pair::c("raw_calls").arg("fortified");
+    calls_with_addresses_where_nothing_can_be => Pair::c("nowhere");
     io_uring_set_up_before => Pair::c("uring").arg("before");
     io_uring_set_up_after => Pair::c("uring").arg("after");
     io_uring_set_up_by_a_library => Pair::c("uring").arg("after").arg("1");

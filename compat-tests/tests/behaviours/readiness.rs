@@ -25,7 +25,9 @@ same_everywhere! {
     epoll_polled_after_all_was_told => Pair::c("epoll_modes").arg("told");
     epoll_sets_that_were_inside_each_other_one_after_the_other => Pair::c("crossed_sets");
     select_with_what_has_hung_up_in_the_third_set => Pair::c("excepted");
-    pselect_with_what_has_hung_up_in_the_third_set => Pair::c("excepted").arg("1");
+    pselect_with_what_has_hung_up_in_the_third_set => Pair::c("excepted").arg("-").arg("1");
+    select_with_one_set_in_several_arguments => Pair::c("sets_twice");
+    pselect_with_one_set_in_several_arguments => Pair::c("sets_twice").arg("-").arg("1");
     epoll_in_two_sets => Pair::c("epoll_modes").arg("two_sets");
     epoll_add_mod_del => Pair::c("epoll_modes").arg("add_mod_del");
     epoll_of_a_connection_that_is_paused => Pair::c("paused").arg("paused");

@@ -33,4 +33,5 @@ same_everywhere! {
     connect_refused_nonblocking => Pair::c("connect_modes").arg("nonblocking_refused");
     connect_again_after_disconnecting => Pair::c("connect_modes").arg("reconnect");
     connect_twice => Pair::c("connect_modes").arg("twice");
+    connect_asked_for_again_when_it_was_used => Pair::c("connect_modes").arg("late");
 }

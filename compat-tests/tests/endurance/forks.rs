@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use compat_tests::tools::{await_that, TempDir};
-use compat_tests::{programs, Combo};
+use compat_tests::tools::{await_that, free_port, TempDir};
+use compat_tests::{programs, Combo, Ended};
 
 use crate::product;
 
@@ -34,10 +34,41 @@ fn children_that_only_end_give_back_what_they_had() {
         assert!(ended.ok(), "{who}: {}", ended.text());
     }
     assert!(made >= count * 9 / 10 && offered >= count * 9 / 10, "{made} and {offered} channels of {count}");
-    let numbers: Vec<u64> = server.transcript.split_whitespace().filter_map(|w| w.parse().ok()).collect();
-    let [before, after] = numbers[..] else { panic!("{}", server.transcript) };
     // A page holds ten entries.
+    let (before, after) = memory(&server);
     assert!(after < before + count / 100 * 4 + 64, "entries are not used again: {}", server.transcript);
+    // Some slots may wait for their servers, with a page of lines and short rings and both of their own rings each.
+    let (before, after) = memory(&client);
+    assert!(after < before + 64 * 264, "slots are not used again: {}", client.transcript);
+}
+
+/// The shared memory that a process had at the beginning and at the end, KiB.
+fn memory(ended: &Ended) -> (u64, u64) {
+    let mut numbers = ended.transcript.split_whitespace().filter_map(|w| w.parse().ok());
+    let two = numbers.next().zip(numbers.next());
+    two.unwrap_or_else(|| panic!("{}", ended.transcript))
+}
+
+/// A program that has connections itself and forks a process for each task, which meets another server and ends by _exit: each
+/// has memory for it of its own.
+#[test]
+fn children_that_end_leave_room_for_servers_that_others_meet() {
+    let _turn = product::alone();
+    let (folder, program, count) = (TempDir::new(), programs::c("tasks"), 70u64);
+    let [a, b] = [free_port(), free_port()].map(|port| port.to_string());
+    let start = |role, arguments: &[&str]| {
+        product::start(&Combo::shimmed(), &program, role, folder.path(), arguments, &[])
+    };
+    let _servers = [start("server", &["", &a]), start("server", &["", &b])];
+    let client = start("client", &["", &a, &b, &count.to_string()]);
+    let deadline = Instant::now() + Duration::from_secs(50);
+    await_that("the tasks", Duration::from_secs(40), || folder.file("port.done").exists());
+    let channels = product::channels(client.pid().as_raw());
+    fs::write(folder.file("new"), "1\n").expect("the mark");
+    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    let client = client.finish(deadline);
+    assert!(client.ok(), "{}", client.text());
+    assert!(channels > count, "{channels} channels of a parent and {count} children");
 }
 
 /// What a child touches before it has a reason to is copied or mapped for it, a fault for each page.

@@ -60,3 +60,22 @@ fn closed_connections_leave_no_descriptors_and_no_memory() {
         }
     }
 }
+
+/// Each of them is a family of its own, with memory that the server fills.
+#[test]
+fn clients_that_ended_leave_no_memory_to_their_server() {
+    let _turn = product::alone();
+    let count = if product::long() { "400" } else { "60" };
+    let (folder, program) = (TempDir::new(), programs::c("visitors"));
+    let start =
+        |role| product::start(&Combo::shimmed(), &program, role, folder.path(), &["", count, "32"], &[]);
+    let (server, client) = (start("server"), start("client"));
+    let deadline = Instant::now() + Duration::from_secs(if product::long() { 300 } else { 50 });
+    let [client, server] = [client, server].map(|job| job.finish(deadline));
+    assert!(client.ok() && server.ok(), "{}\n{}", client.text(), server.text());
+    let numbers: Vec<u64> = server.transcript.split_whitespace().filter_map(|w| w.parse().ok()).collect();
+    let [before, after] = numbers[..] else { panic!("{}", server.transcript) };
+    assert!(before > 0, "no channels");
+    // Some of them rest for a moment, with a long ring each.
+    assert!(after < before + 12 * 4400, "{}", server.transcript);
+}

@@ -184,3 +184,32 @@ fn many_servers_at_one_address() {
     };
     assert!(family.as_ref().is_some_and(channels), "{family:?}");
 }
+
+/// One server with more sockets at its address than there are doors: the kernel gives each of them some of the connections.
+#[test]
+fn one_server_with_many_sockets_at_one_address() {
+    const CONNECTIONS: usize = 60;
+    let _turn = product::alone();
+    let (program, port) = (programs::c("copies"), free_port().to_string());
+    let folders = [TempDir::new(), TempDir::new()];
+    let start = |role: &str, folder: &TempDir, rules: &str| {
+        let arguments = ["-", &port, &CONNECTIONS.to_string(), "1000", "20"];
+        let rules = [("DP_RULES", rules.to_string())];
+        product::start(&Combo::shimmed(), &program, role, folder.path(), &arguments, &rules)
+    };
+    // A connection that came in without a door would be reset.
+    let server = start("server", &folders[0], "require listen *");
+    await_that("it listens", Duration::from_secs(10), || folders[0].file("port.listens").exists());
+    assert_eq!(doors_of(server.pid().as_raw()), 1);
+    let mut client = start("client", &folders[1], "channel any *");
+    let done = folders[1].file("port.done");
+    await_that("the exchanges", Duration::from_secs(40), || done.exists() || client.ended().is_some());
+    let family = product::family(client.pid().as_raw());
+    fs::write(folders[1].file("port.looked"), "1\n").expect("the mark");
+    let client = client.finish(Instant::now() + Duration::from_secs(10));
+    assert!(client.ok() && client.transcript == "fine\n", "{}", client.text());
+    let channels = |family: &product::Family| {
+        family.connections.iter().filter(|c| c.tx_ring_bytes.is_some()).count() == CONNECTIONS
+    };
+    assert!(family.as_ref().is_some_and(channels), "{family:?}");
+}

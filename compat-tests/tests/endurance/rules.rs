@@ -69,6 +69,9 @@ fn a_connect_that_is_refused_fails_and_nobody_hears_of_it() {
         let got = of(&both, &[mode], ALL, "refuse connect *");
         assert_eq!(got, ("connect: ECONNREFUSED\n".into(), Some(0)), "{mode}");
     }
+    // Also by a socket that was to be another connection before.
+    let got = of(&both, &["elsewhere"], ALL, "refuse connect 127.0.0.1; channel any *");
+    assert_eq!(got, ("connect: ECONNREFUSED\n".into(), Some(0)));
     // `dp ls` tells it, though there never was a connection.
     let run = Run::start(&both, &["blocking", "1", "0", "1"], ALL, "refuse connect *");
     await_that("the connect", Duration::from_secs(20), || run.marked("client-done"));

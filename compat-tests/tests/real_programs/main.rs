@@ -1,6 +1,7 @@
 //! Programs of the distribution, unmodified: shimmed against shimmed, and against unshimmed both ways.
 
 mod mariadb;
+mod postgres;
 mod redis;
 mod static_programs;
 mod transfers;

@@ -11,7 +11,7 @@ const HELLO: u32 = 3;
 /// An arena.
 pub const ARENA: u32 = 4;
 /// The memory of a family.
-pub const FAMILY: u32 = 13;
+pub const FAMILY: u32 = 14;
 
 /// How the versions are found in the file.
 pub const MARK: [u8; 16] = *b"dp-layouts-v1\0\0\0";

@@ -6,13 +6,13 @@ use std::os::fd::BorrowedFd;
 
 use dp_channel::arena::Arena;
 use dp_channel::family::{Family, Id, ARENAS};
-use dp_channel::slot::Slot;
 use dp_channel::tcp;
 
+use super::again::{self, both_left};
 use super::round::is_nobody;
 use super::RETIRED;
 use crate::channel::Channel;
-use crate::{diag, own};
+use crate::{life, own, state};
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
 pub(super) struct Mapped {
@@ -86,6 +86,11 @@ pub(super) fn arena_of(i: usize) -> Option<Arena> {
     let p = MAPPED[i].arena.load(Ordering::Acquire) as *const Arena;
     // SAFETY: leaked by make(), freed only where no walker can have found it.
     (!p.is_null()).then(|| unsafe { *p })
+}
+
+/// Whether what we have of arena `i` is what the family has there.
+pub(super) fn is_current(family: Family, i: usize) -> bool {
+    family.arena(i).is_serial(MAPPED[i].serial.load(Ordering::Relaxed))
 }
 
 /// Whether a slot of an arena that we made is mapped there. Only for walkers.
@@ -182,18 +187,14 @@ pub(super) fn wants_a_hello(c: &Channel, server: tcp::Addr) -> bool {
     anew > 0
 }
 
-/// Whether both ends are through with a slot.
-pub(super) fn both_left(arena: &Arena, n: u32) -> bool {
-    arena.bring(n) && arena.slot(n).is_some_and(Slot::both_left)
-}
-
-/// Whether the kernel no longer knows the server's end of a slot that we left. The server may still have a descriptor of it,
-/// and something to read in the ring: where both ends have shut down, or one was reset, the kernel knows nothing of that.
-pub(super) fn server_is_gone(arena: &Arena, n: u32) -> bool {
-    let slot = arena.bring(n).then(|| arena.slot(n)).flatten();
-    let Some((client, server)) = slot.and_then(Slot::ends) else { return false };
-    let a = |ip: [u8; 16], port: u16| tcp::Addr { ip, port, scope: 0 };
-    diag::is_gone(a(server.0, server.1), a(client.0, client.1))
+/// Every entry is taken: gives back one that a process had which ended, as the children of a program that forks for each task.
+pub(super) fn release_for_ended(family: Family) -> bool {
+    // What these had of connections.
+    life::dead::clear(family, true);
+    let not_ours = |&i: &usize| MAPPED[i].arena.load(Ordering::Relaxed) == 0;
+    (0..ARENAS)
+        .filter(not_ours)
+        .any(|i| family.arena(i).release_for_ended(|process| family.has_ended(process)))
 }
 
 /// Every entry is taken: gives back that of an arena in which nobody of ours or of its server is, rather one in which
@@ -205,8 +206,10 @@ pub(super) fn retire(family: Family) -> bool {
     // Read once: another thread may prove something meanwhile, and the order must be one.
     let proven: [u32; ARENAS] = core::array::from_fn(|i| family.arena(i).proven());
     let mut tried = [false; ARENAS];
+    // About the rest of them in a later call.
+    let mut questions = again::QUESTIONS;
     while let Some(i) = (0..ARENAS).filter(|&i| !tried[i]).min_by_key(|&i| proven[i]) {
-        if retire_one(family, i) {
+        if retire_one(family, i, &mut questions) {
             return true;
         }
         tried[i] = true;
@@ -216,16 +219,20 @@ pub(super) fn retire(family: Family) -> bool {
 
 /// The same for arena `i`: true if that was possible. No slot of it is taken again, so a server that has something to read
 /// in one still does: the memory is its own, too. One thread at a time.
-pub(super) fn retire_one(family: Family, i: usize) -> bool {
+/// `questions`: as many as the kernel is asked at most.
+pub(super) fn retire_one(family: Family, i: usize, questions: &mut usize) -> bool {
     let Some(arena) = arena_of(i) else { return false };
     let own = family.arena(i);
     // An entry that a relative gave to another is that one's; what we have of it is of no use.
-    let ours = own.is_serial(MAPPED[i].serial.load(Ordering::Relaxed));
-    let all_left = Cell::new(true);
+    let ours = is_current(family, i);
+    if ours {
+        again::look_through(i, own, &arena, questions);
+    }
+    let (all_left, now) = (Cell::new(true), state::now());
     let over = |n| {
         let left = both_left(&arena, n);
         all_left.set(all_left.get() && left);
-        left || server_is_gone(&arena, n)
+        left || own.gone_for(n, now).is_some()
     };
     if ours && !own.retire(over) {
         return false;

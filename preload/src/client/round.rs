@@ -9,7 +9,8 @@ use dp_channel::tcp;
 use dp_channel::unmapped;
 use dp_edge::sys::raw;
 
-use super::given::{all, found, given_to, hash, retire, retire_one, MAPPED};
+use super::again;
+use super::given::{all, found, given_to, hash, release_for_ended, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES, FEW};
 use crate::{link, own, rules, state};
@@ -63,7 +64,7 @@ pub(super) fn begin_anew(family: Family, i: usize) -> bool {
     }
     RETIRED.unmap(family, is_used);
     // Where there is no room, later.
-    let retired = !RETIRED.has_room() || retire_one(family, i);
+    let retired = !RETIRED.has_room() || retire_one(family, i, &mut { again::QUESTIONS });
     MAKING.store(0, Ordering::Release);
     retired
 }
@@ -96,12 +97,19 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
 /// Says hello at one door; `link` is our name of the connection. An arena goes to one family only: what one knows, no
 /// other one must (PROTOCOLS I1).
 fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) -> Result<(), No> {
-    let refused = |_| No::Never(Reason::Memory);
+    let refused = |_: i32| No::Never(Reason::Memory);
     let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
     if let Some(i) = given_to(family, id) {
-        intro::send_hello(door, MAPPED[i].fd.load(Ordering::Acquire), link).map_err(refused)?;
-        found(family, i, server, round);
-        return Ok(());
+        let memory = MAPPED[i].fd.load(Ordering::Acquire);
+        if own::is(memory) {
+            intro::send_hello(door, memory, link).map_err(refused)?;
+            found(family, i, server, round);
+            return Ok(());
+        }
+        // The program has closed it, and may have a file of its own there. Another arena takes its place when this one is empty.
+        if !RETIRED.has_room() || !retire_one(family, i, &mut { again::QUESTIONS }) {
+            return Err(refused(libc::EBADF));
+        }
     }
     // Of servers that are there: those of former ones are given back when the room is needed.
     let unproven = || all(family, server).filter(|&(i, told)| told == round && family.arena(i).proven() == 0);
@@ -109,15 +117,19 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
     if unproven().count() >= UNPROVEN || unproven().filter(made_now).count() >= UNPROVEN_AT_ONCE {
         return Err(No::Never(Reason::Owner));
     }
+    let us = state::member().map_or(0, |n| family.process(n));
     let free = || {
         (0..ARENAS).filter(|&i| MAPPED[i].arena.load(Ordering::Relaxed) == 0).find_map(|i| {
-            let serial = family.arena(i).claim(server)?;
+            let serial = family.arena(i).claim(server, us)?;
             Some((i, serial))
         })
     };
     RETIRED.unmap(family, is_used);
     let full = if RETIRED.has_room() { No::Never(Reason::Slots) } else { No::Later };
-    let (i, serial) = free().or_else(|| retire(family).then(free).flatten()).ok_or(full)?;
+    let free = free()
+        .or_else(|| release_for_ended(family).then(free).flatten())
+        .or_else(|| retire(family).then(free).flatten());
+    let (i, serial) = free.ok_or(full)?;
     let made = make(server, door, link);
     match made {
         Ok((arena, memfd, key)) => {

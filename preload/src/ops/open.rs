@@ -12,7 +12,8 @@ use libc::{sockaddr, socklen_t};
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
-use crate::{door, enforce, epoll, life, real, rules, state, walk};
+use crate::walk::nowhere;
+use crate::{door, enforce, epoll, life, real, rules, state};
 
 fn on() -> bool {
     state::ON.load(core::sync::atomic::Ordering::Relaxed)
@@ -45,30 +46,23 @@ const KIND: c_int = 0xf;
 pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the program's arguments, as they came.
     let real = || unsafe { real::connect()(fd, addr, len) };
-    if !on() {
+    // An address where nothing is, the kernel refuses.
+    if !on() || nowhere(addr) {
         return real();
     }
     renew_rules();
-    let over = matches!(fdtable::get(fd), Entry::Conn(i) if enforce::is_over(i));
-    if over && !state::is_borrowed_memory() {
-        life::forget_stale(fd);
-        fdtable::made(fd);
-    }
-    if let Entry::Conn(i) = fdtable::get(fd) {
-        // A second connect on it: what it returns is the kernel's to say. AF_UNSPEC or another address
-        // ends the first connection, so the entry goes unless it is just the question "are you there yet".
-        let fresh = state::family().is_some_and(|f| f.conn(i).stage() == Stage::Candidate);
+    // SAFETY: the program's address.
+    let peer = unsafe { tcp::Addr::read(addr, len as usize) };
+    begin_anew(fd, peer);
+    if let Some(c) = Channel::of(fd) {
+        // A second connect on it: what it returns is the kernel's to say. AF_UNSPEC ends the first connection, so the entry goes
+        // unless it was just the question "are you there yet", which the kernel answers once.
         let rc = real();
-        // SAFETY: the program's address.
-        let again = unsafe { tcp::Addr::read(addr, len as usize) };
-        let same = again.is_some_and(|a| state::family().is_some_and(|f| f.conn(i).peer().port == a.port));
-        if !(fresh && same) && rc == 0 {
+        if rc == 0 && !c.is_still_there() {
             life::forget_stale(fd);
         }
         return rc;
     }
-    // SAFETY: the program's address.
-    let peer = unsafe { tcp::Addr::read(addr, len as usize) };
     let allowed = peer.map_or(Ok(false), |peer| enforce::before_connect(fd, peer));
     let may_end = match allowed {
         Ok(may_end) => may_end,
@@ -81,7 +75,8 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     let rc = real();
     let Some(mut peer) = peer else { return rc };
     let errno = super::errno();
-    if rc != 0 && errno != libc::EINPROGRESS {
+    // One that a signal ends comes about all the same.
+    if rc != 0 && errno != libc::EINPROGRESS && errno != libc::EINTR {
         return rc;
     }
     if peer.is_any() {
@@ -113,6 +108,28 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         super::fail(errno);
     }
     rc
+}
+
+/// A socket of ours that is to be connected to `peer` and is no connection any more: nothing is left of the one before, and what
+/// holds for a new one, the rules above all, is asked anew.
+fn begin_anew(fd: c_int, peer: Option<tcp::Addr>) {
+    let Entry::Conn(i) = fdtable::get(fd) else { return };
+    if state::is_borrowed_memory() {
+        return;
+    }
+    // Where one came about, the kernel goes on saying that it is connected, also when it was reset.
+    let failed = || {
+        let c = Channel::of(fd).filter(|c| matches!(c.stage(), Stage::Candidate | Stage::Plain));
+        c.is_some_and(|c| c.is_ours_alone() && peer.is_some_and(|peer| !c.is_to(peer)))
+    };
+    let is_closed = || tcp::ends(fd).1 && tcp::peer(fd).is_none();
+    if enforce::is_over(i) || failed() && is_closed() {
+        let alone = fdtable::refs(i).load(core::sync::atomic::Ordering::Relaxed) == 1;
+        life::forget_stale(fd);
+        if alone {
+            fdtable::made(fd);
+        }
+    }
 }
 
 /// Where the rules were read anew, listeners go by them from here on.
@@ -209,7 +226,7 @@ unsafe fn accepted(
     };
     // What the kernel makes of it is no measure for the next call.
     // SAFETY: the program's, as long as the call wants it.
-    let length = (!addr.is_null() && !walk::nowhere(len)).then(|| unsafe { *len });
+    let length = (!addr.is_null() && !nowhere(len)).then(|| unsafe { *len });
     let mut turned_away = 0;
     loop {
         let mut buf = [0u64; 16];
@@ -330,6 +347,19 @@ pub unsafe fn shutdown(fd: c_int, how: c_int) -> c_int {
 }
 
 impl Channel {
+    /// Whether it is, or was, to be a connection to `peer`.
+    fn is_to(&self, peer: tcp::Addr) -> bool {
+        (self.peer().ip, self.peer().port) == (peer.ip, peer.port)
+    }
+
+    /// Whether the socket is the connection that it was: it has the same ends, as far as they were known.
+    fn is_still_there(&self) -> bool {
+        let same = |now: Option<tcp::Addr>, was: tcp::Addr| {
+            was.port == 0 || now.is_some_and(|now| (now.ip, now.port) == (was.ip, was.port))
+        };
+        tcp::peer(self.fd).is_some_and(|peer| self.is_to(peer)) && same(tcp::local(self.fd), self.local())
+    }
+
     /// What is ours of a shutdown. True where the kernel's part of the sending side has to wait: bytes are owed to TCP.
     fn shut(&self, how: c_int) -> bool {
         if self.stage() == Stage::Live && self.died_with_unread() {

@@ -2,9 +2,11 @@
 
 use core::ffi::{c_int, c_long, c_uint};
 
+use libc::timespec;
+
 use super::{aside, copy, fd, fork, open, recv, ring, sandbox, select, send, wait};
-use crate::real;
 use crate::walk::nowhere;
+use crate::{real, state};
 
 /// syscall(2): the numbers that mean a call of the table go the table's way.
 ///
@@ -39,11 +41,13 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_dup3 => fd::dup3(x, b as c_int, c as c_int).into(),
             libc::SYS_fcntl => fd::fcntl(x, b as c_int, c as _).into(),
             libc::SYS_ioctl => fd::ioctl(x, b as _, c as _).into(),
-            libc::SYS_ppoll => wait::ppoll(a as _, b as _, c as _, d as _).into(),
+            libc::SYS_ppoll => with_time_left(c as _, || wait::ppoll(a as _, b as _, c as _, d as _).into()),
             libc::SYS_pselect6 => {
                 // The sixth argument is an address of the mask's address, and its size.
                 let mask = if nowhere(f as *const usize) { 0 } else { (f as *const usize).read_unaligned() };
-                select::pselect(x, b as _, c as _, d as _, e as _, mask as _).into()
+                with_time_left(e as _, || {
+                    select::pselect(x, b as _, c as _, d as _, e as _, mask as _).into()
+                })
             }
             libc::SYS_epoll_create1 => wait::epoll_create1(x).into(),
             libc::SYS_epoll_pwait2 => wait::epoll_pwait2(x, b as _, c as c_int, d as _, e as _).into(),
@@ -108,4 +112,21 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             _ => real::syscall()(n, a, b, c, d, e, f),
         }
     }
+}
+
+/// The kernel's call says how much time was left, libc's function does not.
+///
+/// # Safety
+///
+/// `time` is the program's, where there is one.
+unsafe fn with_time_left(time: *mut timespec, call: impl FnOnce() -> c_long) -> c_long {
+    // SAFETY: by the contract.
+    let ns = if nowhere(time) { None } else { wait::nanoseconds(unsafe { &*time }) };
+    let Some(ns) = ns.filter(|&ns| ns > 0) else { return call() };
+    let start = state::now();
+    let rc = call();
+    let left = (ns - (state::now() - start) as i64).max(0);
+    // SAFETY: as above.
+    unsafe { time.write(timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 }) };
+    rc
 }

@@ -8,6 +8,7 @@ use super::give_int;
 use super::wait::{nanoseconds, poll_ours};
 use crate::fdtable::{self, Entry};
 use crate::retire::retire;
+use crate::walk::nowhere;
 use crate::{kept, real, state, wait};
 use dp_edge::sys::raw;
 
@@ -47,9 +48,9 @@ impl Sets {
         }
     }
     /// Whether any of the sets has something that is ready.
-    fn any_ready(&self, list: &[pollfd]) -> bool {
-        let ready =
-            |p: &pollfd| p.fd >= 0 && (0..3).any(|w| p.revents & READY[w] != 0 && self.has(w, p.fd as usize));
+    fn any_ready(list: &[pollfd]) -> bool {
+        let in_set = |p: &pollfd, w: usize| p.events & BITS[w] == BITS[w];
+        let ready = |p: &pollfd| p.fd >= 0 && (0..3).any(|w| p.revents & READY[w] != 0 && in_set(p, w));
         list.iter().any(|p| ready(p) || p.revents & libc::POLLNVAL != 0)
     }
 
@@ -57,21 +58,20 @@ impl Sets {
         if list.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
             return Err(libc::EBADF);
         }
+        // What was in which set, the list says: by now the sets may say something else, where one is given in several
+        // arguments. What is said of the last of them stands then, as the kernel writes them in this order.
         let mut count = 0;
-        for (w, ready) in READY.into_iter().enumerate() {
-            if self.set[w].is_null() {
-                continue;
-            }
-            for p in list {
-                let (fd, told) = if p.fd < 0 { (!p.fd as usize, 0) } else { (p.fd as usize, p.revents) };
-                if self.has(w, fd) {
-                    if told & ready != 0 {
-                        count += 1;
-                    } else {
-                        // SAFETY: as in has().
-                        unsafe { *self.set[w].cast::<u64>().add(fd / 64) &= !(1 << (fd % 64)) };
-                    }
+        for p in list {
+            let (fd, told) = if p.fd < 0 { (!p.fd as usize, 0) } else { (p.fd as usize, p.revents) };
+            for (w, ready) in READY.into_iter().enumerate() {
+                if p.events & BITS[w] != BITS[w] {
+                    continue;
                 }
+                let (is_ready, bit) = (told & ready != 0, 1 << (fd % 64));
+                // SAFETY: as in has(); it was in that set.
+                let word = unsafe { &mut *self.set[w].cast::<u64>().add(fd / 64) };
+                *word = if is_ready { *word | bit } else { *word & !bit };
+                count += i32::from(is_ready);
             }
         }
         Ok(count)
@@ -117,6 +117,10 @@ fn highest(n: c_int) -> c_int {
 /// Whether any descriptor in the sets needs more than the kernel's own answer; then the answer.
 fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -> Option<Result<i32, i32>> {
     let n = usize::try_from(n).ok()?;
+    // An address where nothing is, the kernel refuses.
+    if sets.iter().any(|set| !set.is_null() && nowhere(*set)) {
+        return None;
+    }
     let mut sets = Sets { n, set: sets };
     use Entry::{Elsewhere, Listener, None as Nothing, Unconnected};
     let ours =
@@ -169,7 +173,7 @@ fn select_with(
     let got = loop {
         let got = poll_ours(list, left, mask);
         // What poll(2) always tells, select(2) does not tell of what is looked at for an exceptional condition alone.
-        if !got.is_ok_and(|n| n > 0) || sets.any_ready(list) || !leave_out(list) {
+        if !got.is_ok_and(|n| n > 0) || Sets::any_ready(list) || !leave_out(list) {
             break got;
         }
         left = if ns < 0 { ns } else { (ns - (state::now() - start) as i64).max(0) };

@@ -54,7 +54,8 @@ pub(super) fn poll_ours(fds: &mut [pollfd], ns: i64, mask: *const sigset_t) -> R
 ///
 /// `fds` is the program's array of `n`.
 unsafe fn list<'a>(fds: *mut pollfd, n: libc::nfds_t) -> &'a mut [pollfd] {
-    if fds.is_null() || n == 0 || n > 1 << 20 {
+    // An address where nothing is, the kernel refuses.
+    if nowhere(fds) || n == 0 || n > 1 << 20 {
         return &mut [];
     }
     // SAFETY: by the contract.

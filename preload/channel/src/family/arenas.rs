@@ -11,6 +11,8 @@ pub const SLOTS: usize = super::CONNS;
 const WORDS: usize = SLOTS / 64;
 /// So many slots whose own rings have memory are left as they are: connections that come and go use it again.
 const WARM: u32 = 64;
+/// So many slots that we left are looked at before one is taken that was never used, or is free.
+const LOOKS: usize = 32;
 
 /// One arena.
 #[derive(Debug)]
@@ -21,11 +23,16 @@ pub struct OwnArena {
     closing: [AtomicU64; WORDS],
     /// Those whose own rings have memory.
     grown: [AtomicU64; WORDS],
+    /// A byte for each slot that we left: since when the kernel is known to know nothing of the server's end. 0: that is not
+    /// known.
+    gone: [AtomicU32; SLOTS / 4],
     /// Words of these that may not be 0: those of slots that were ever used.
     high: AtomicU32,
     /// How many have.
     growns: AtomicU32,
     key: [AtomicU64; 3],
+    /// The process that made it ([`super::Family::process`]).
+    claimant: AtomicU64,
     taken: AtomicU32,
     /// Counts the arenas that had this entry.
     serial: AtomicU32,
@@ -46,8 +53,8 @@ fn key_of(a: Addr) -> [u64; 3] {
 }
 
 impl OwnArena {
-    /// Takes the entry for a server at `addr`; its serial number.
-    pub fn claim(&self, addr: Addr) -> Option<u32> {
+    /// Process `claimant` takes the entry for a server at `addr`; its serial number.
+    pub fn claim(&self, addr: Addr, claimant: u64) -> Option<u32> {
         if self.taken.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return None;
         }
@@ -59,6 +66,7 @@ impl OwnArena {
         for (to, from) in self.key.iter().zip(key_of(addr)) {
             to.store(from, Ordering::Relaxed);
         }
+        self.claimant.store(claimant, Ordering::Relaxed);
         self.proven.store(0, Ordering::Relaxed);
         self.worth.reset();
         let serial = self.serial.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -71,17 +79,38 @@ impl OwnArena {
         self.taken.store(0, Ordering::Release);
     }
 
+    /// Gives the entry back for a process that claimed it and `has_ended`, if nobody has a slot: its own connections were
+    /// given back, and a relative that has the memory, too, has none there. That one finds that the entry is another's.
+    pub fn release_for_ended(&self, has_ended: impl Fn(u64) -> bool) -> bool {
+        let ended = || has_ended(self.claimant.load(Ordering::Relaxed));
+        if self.taken.load(Ordering::Acquire) != 2 || !ended() {
+            return false;
+        }
+        // One process at a time; and since it was asked, another one may have claimed it.
+        if self.taken.compare_exchange(2, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        let free = ended() && self.retire(|_| true);
+        self.taken.store(if free { 0 } else { 2 }, Ordering::Release);
+        free
+    }
+
     /// Takes all slots of an arena in which nobody has one, so that nobody gets one either: the entry may be given back
     /// then. `over`: whether the server, too, is through with a slot that we left.
     pub fn retire(&self, over: impl Fn(u32) -> bool) -> bool {
-        if !self.closing().all(over) {
+        // Without a store where somebody has one anyway.
+        if !self.closing().all(&over) {
             return false;
         }
         self.high.store(WORDS as u32, Ordering::Relaxed);
         for w in 0..WORDS {
-            // Nobody takes again what is not marked as left.
+            // Nobody takes again what is not marked as left. Asked once more: another thread may have taken one since, used
+            // it, and left it to a server that is not through with it.
             let left = self.closing[w].swap(0, Ordering::AcqRel);
-            if self.used[w].compare_exchange(left, u64::MAX, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            let mut each = bits(w, left);
+            if !each.all(&over)
+                || self.used[w].compare_exchange(left, u64::MAX, Ordering::AcqRel, Ordering::Relaxed).is_err()
+            {
                 self.closing[w].fetch_or(left, Ordering::AcqRel);
                 // The words before were free: nobody was in them.
                 self.used[..w].iter().for_each(|w| w.store(0, Ordering::Release));
@@ -115,19 +144,13 @@ impl OwnArena {
     /// Takes a slot: one both sides are through with (`over` says so of one that we left), or a new one. The lowest first: it
     /// is the warmest.
     pub fn slot(&self, over: impl Fn(u32) -> bool) -> Option<u32> {
+        let left = self.closing().take(LOOKS).find(|&n| over(n) && self.reclaim(n, &over));
+        left.or_else(|| self.unused())
+    }
+
+    /// Takes the lowest slot that nobody has.
+    fn unused(&self) -> Option<u32> {
         for w in 0..WORDS {
-            let mut closing = self.closing[w].load(Ordering::Acquire);
-            while closing != 0 {
-                let bit = closing & closing.wrapping_neg();
-                let n = (w * 64) as u32 + bit.trailing_zeros();
-                if over(n) {
-                    // The one that clears the mark has the slot; it stays marked as used.
-                    if self.closing[w].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
-                        return Some(n);
-                    }
-                }
-                closing &= !bit;
-            }
             let mut used = self.used[w].load(Ordering::Relaxed);
             while used != u64::MAX {
                 let bit = (!used).trailing_zeros();
@@ -150,6 +173,12 @@ impl OwnArena {
 
     /// We are through with a slot; it can be taken again once the server is, too.
     pub fn close(&self, slot: u32) {
+        self.set_gone(slot, 0);
+        self.put_back(slot);
+    }
+
+    /// One that was left before, and was the caller's meanwhile.
+    fn put_back(&self, slot: u32) {
         self.closing[slot as usize / 64 % WORDS].fetch_or(1 << (slot % 64), Ordering::AcqRel);
     }
 
@@ -160,12 +189,29 @@ impl OwnArena {
 
     /// Slots left by us and not yet reusable.
     pub fn closing(&self) -> impl Iterator<Item = u32> + '_ {
-        let high = (self.high.load(Ordering::Relaxed) as usize).min(WORDS);
-        (0..high).filter(|&w| self.closing[w].load(Ordering::Relaxed) != 0).flat_map(move |w| {
-            (0..64)
-                .filter(move |bit| self.closing[w].load(Ordering::Relaxed) & (1 << bit) != 0)
-                .map(move |bit| (w * 64) as u32 + bit)
-        })
+        self.closing_from(0)
+    }
+
+    /// The same, from the one with number `at` on, those before it last.
+    pub fn closing_from(&self, at: u32) -> impl Iterator<Item = u32> + '_ {
+        let high = self.high();
+        let at = if (at as usize) < high * 64 { at } else { 0 };
+        let first = at as usize / 64;
+        let before = (1u64 << (at % 64)) - 1;
+        let word = |w: usize, which: u64| bits(w, self.closing[w].load(Ordering::Relaxed) & which);
+        word(first, !before)
+            .chain((first + 1..high).flat_map(move |w| word(w, u64::MAX)))
+            .chain((0..first).flat_map(move |w| word(w, u64::MAX)))
+            .chain(word(first, before))
+    }
+
+    /// How many of them there are.
+    pub fn closings(&self) -> usize {
+        self.closing[..self.high()].iter().map(|w| w.load(Ordering::Relaxed).count_ones() as usize).sum()
+    }
+
+    fn high(&self) -> usize {
+        (self.high.load(Ordering::Relaxed) as usize).min(WORDS)
     }
 
     /// The slot's own rings have memory.
@@ -188,10 +234,54 @@ impl OwnArena {
             }
     }
 
-    /// The server's end of a slot that we left is known to be gone. Whether the slot is the caller's now, who uses it or
-    /// frees it; false: somebody else was quicker.
-    pub fn reclaim(&self, slot: u32) -> bool {
+    /// Takes a slot that we left and that is `over`. Whether it is the caller's now, who uses it or frees it; false: it is not
+    /// over, or somebody else was quicker. Asked when it is taken: before that, another thread may take it, use it, and leave it
+    /// to a server that is not through with it.
+    pub fn reclaim(&self, slot: u32, over: impl FnOnce(u32) -> bool) -> bool {
         let bit = 1 << (slot % 64);
-        self.closing[slot as usize / 64 % WORDS].fetch_and(!bit, Ordering::AcqRel) & bit != 0
+        if self.closing[slot as usize / 64 % WORDS].fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
+            return false;
+        }
+        let over = over(slot);
+        if !over {
+            self.put_back(slot);
+        }
+        over
     }
+
+    /// For how long, in minutes, the kernel is known to know nothing of the server's end of a slot that we left, at `now` ns.
+    /// Beyond four hours it begins anew.
+    pub fn gone_for(&self, slot: u32, now: u64) -> Option<u32> {
+        let since =
+            (self.gone[slot as usize / 4 % (SLOTS / 4)].load(Ordering::Relaxed) >> (slot % 4 * 8)) & 255;
+        since.checked_sub(1).map(|since| (minutes(now) + 255 - since) % 255)
+    }
+
+    /// The kernel was asked, and knows nothing of it. Only while the slot is the caller's.
+    pub fn is_gone_now(&self, slot: u32, now: u64) {
+        self.set_gone(slot, minutes(now) + 1);
+    }
+
+    fn set_gone(&self, slot: u32, since: u32) {
+        let (word, shift) = (&self.gone[slot as usize / 4 % (SLOTS / 4)], slot % 4 * 8);
+        if (word.load(Ordering::Relaxed) >> shift) & 255 != since {
+            word.fetch_and(!(255 << shift), Ordering::Relaxed);
+            word.fetch_or(since << shift, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What of `word`, the `w`th of its kind, is set.
+fn bits(w: usize, word: u64) -> impl Iterator<Item = u32> {
+    let mut left = word;
+    core::iter::from_fn(move || {
+        let n = (left != 0).then(|| left.trailing_zeros())?;
+        left &= left - 1;
+        Some(w as u32 * 64 + n)
+    })
+}
+
+/// Of a clock of ns, modulo 255.
+fn minutes(now: u64) -> u32 {
+    (now / 60_000_000_000 % 255) as u32
 }

@@ -209,6 +209,18 @@ impl Family {
         0..self.header().members.load(Ordering::Acquire).min(MEMBERS as u32)
     }
 
+    /// A word for the process that is member `n`: nobody else ever has the same, as far as numbers of processes go.
+    pub fn process(&self, n: u32) -> u64 {
+        (u64::from(n + 1) << 32) | u64::from(self.member(n as usize).pid())
+    }
+
+    /// Whether the process of such a word has ended, or is no member any more. 0 is no process.
+    pub fn has_ended(&self, process: u64) -> bool {
+        let Some(n) = ((process >> 32) as u32).checked_sub(1) else { return false };
+        let member = self.member(n as usize);
+        member.pid() != process as u32 || !member.alive()
+    }
+
     /// A free place for process `pid`, by `take`. `None`: there is none; the dead are still in theirs.
     pub fn enlist(&self, take: impl Fn(&Member) -> bool) -> Option<u32> {
         let n = (0..MEMBERS as u32)

@@ -335,3 +335,94 @@ fn what_a_rule_says_of_a_connection_is_kept_until_the_next_one() {
     c.reset(1, Addr::default(), Addr::default());
     assert_eq!((c.after(), c.longest_spin()), (None, None));
 }
+
+fn an_arena(f: &Family) -> &'static OwnArena {
+    let server = crate::tcp::Addr { ip: [1; 16], port: 1, scope: 0 };
+    assert!(f.arena(0).claim(server, 0).is_some());
+    f.arena(0)
+}
+
+/// Another thread takes the slot, uses it, and leaves it to a server that is not through with it, between two steps of this one.
+#[test]
+fn a_slot_is_judged_when_it_is_taken() {
+    let (f, _fd) = Family::create().unwrap();
+    let own = an_arena(&f);
+    let n = own.slot(|_| false).unwrap();
+    own.close(n);
+    let asked = core::cell::Cell::new(0);
+    let over = |n| {
+        asked.set(asked.get() + 1);
+        if asked.get() == 1 {
+            assert!(own.reclaim(n, |_| true));
+            own.close(n);
+        }
+        asked.get() == 1
+    };
+    assert_ne!(own.slot(over), Some(n));
+    assert!(own.closing().eq([n]));
+    assert!(!own.reclaim(n, |_| false) && own.closing().eq([n]) && own.reclaim(n, |_| true));
+    assert_eq!((own.closings(), own.reclaim(n, |_| true)), (0, false));
+}
+
+#[test]
+fn an_arena_is_retired_only_where_every_slot_was_asked_about() {
+    let (f, _fd) = Family::create().unwrap();
+    let own = an_arena(&f);
+    let [a, b] = [0, 0].map(|_| own.slot(|_| false).unwrap());
+    own.close(b);
+    let over = |n| {
+        if n == b {
+            own.close(a);
+        }
+        n == b
+    };
+    assert!(!own.retire(over));
+    assert!(own.closing().eq([a, b]));
+    assert!(own.retire(|_| true) && own.slot(|_| true).is_none());
+}
+
+#[test]
+fn slots_that_were_left_are_looked_at_in_turn() {
+    let (f, _fd) = Family::create().unwrap();
+    let own = an_arena(&f);
+    assert_eq!(own.closing_from(7).next(), None);
+    for n in 0..200 {
+        assert_eq!(own.slot(|_| false), Some(n));
+    }
+    let left = [3, 63, 64, 100, 199];
+    left.iter().for_each(|&n| own.close(n));
+    assert!(own.closing().eq(left) && own.closings() == 5);
+    assert!(own.closing_from(64).eq([64, 100, 199, 3, 63]));
+    assert!(own.closing_from(65).eq([100, 199, 3, 63, 64]));
+    assert!(own.closing_from(200).eq(left) && own.closing_from(u32::MAX).eq(left));
+    // One is taken from the next look at the kernel's word; what is known of it is forgotten when it is left again.
+    let minute = 60_000_000_000;
+    assert_eq!(own.gone_for(64, minute), None);
+    own.is_gone_now(64, 254 * minute);
+    own.is_gone_now(63, 0);
+    assert_eq!((own.gone_for(64, 254 * minute), own.gone_for(64, 257 * minute)), (Some(0), Some(3)));
+    assert_eq!((own.gone_for(63, 5 * minute), own.gone_for(65, 5 * minute)), (Some(5), None));
+    own.close(64);
+    assert_eq!((own.gone_for(64, 254 * minute), own.gone_for(63, 9 * minute)), (None, Some(9)));
+}
+
+/// A program that forks a process for each task, of which each makes an arena.
+#[test]
+fn an_arena_of_a_process_that_ended_is_given_to_another() {
+    let (f, _fd) = Family::create().unwrap();
+    let server = crate::tcp::Addr { ip: [1; 16], port: 1, scope: 0 };
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    assert!(f.member(3).claim(child.id(), 0, b"sleep"));
+    let (own, theirs) = (f.arena(5), f.process(3));
+    let serial = own.claim(server, theirs).unwrap();
+    let release = || own.release_for_ended(|process| f.has_ended(process));
+    assert!(!f.has_ended(theirs) && !release() && own.is_serial(serial));
+    let n = own.slot(|_| false).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(f.has_ended(theirs) && !release() && own.is_serial(serial), "somebody has a slot");
+    own.close(n);
+    assert!(release() && !own.is_serial(serial));
+    // Whoever made it is not known: no one else gives it back.
+    assert!(own.claim(server, 0).is_some() && !release());
+}

@@ -1,0 +1,71 @@
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
+
+use super::*;
+use crate::testing;
+
+/// Does `f` while no other test receives hellos.
+fn by_itself(port: u16) -> bool {
+    while BUSY.load(Ordering::Relaxed) != 0 {
+        std::thread::yield_now();
+    }
+    receive_hellos(port)
+}
+
+fn open_at(listener: &TcpListener) -> (u32, tcp::Addr) {
+    let fd = listener.as_raw_fd();
+    let fdtable::Entry::Listener(i @ 1..) = open(fd) else { panic!("no door") };
+    (i, tcp::local(fd).unwrap())
+}
+
+/// What the program puts at the number of a caller that says nothing is neither read nor closed.
+#[test]
+fn a_caller_that_says_nothing_is_out_of_the_programs_way() {
+    testing::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (door, addr) = open_at(&listener);
+    let caller = raw::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0).unwrap();
+    let (un, len) = intro::door_address(addr, 0);
+    // SAFETY: the address outlives the call.
+    unsafe { raw::connect(caller, (&raw const un).cast(), len) }.unwrap();
+    let waiting = || WAITING.iter().map(|w| w.conn.load(Ordering::Relaxed)).find(|&conn| conn >= 0);
+    while waiting().is_none() {
+        assert!(!by_itself(addr.port));
+    }
+    let conn = waiting().unwrap();
+    assert!(own::is(conn) && conn > listener.as_raw_fd() + 100, "{conn}");
+    // By dup2(2), which the shim sees.
+    fdtable::set(conn, fdtable::Entry::None);
+    // SAFETY: numbers.
+    assert_eq!(unsafe { libc::dup2(listener.as_raw_fd(), conn) }, conn);
+    while waiting().is_some() {
+        assert!(!by_itself(addr.port));
+    }
+    assert!(raw::fcntl(conn, libc::F_GETFD, 0).is_ok(), "the program's");
+    raw::close(conn);
+    raw::close(caller);
+    release(door);
+}
+
+/// As nginx with a socket for each of its workers.
+#[test]
+fn sockets_that_listen_at_one_address_share_a_door() {
+    testing::start();
+    let first = TcpListener::bind("127.0.0.1:0").unwrap();
+    let second = first.try_clone().unwrap();
+    let (door, _) = open_at(&first);
+    assert_eq!(open_at(&second).0, door);
+    let fd = || OPEN[door as usize - 1].fd.load(Ordering::Relaxed);
+    release(door);
+    assert!(fd() >= 0, "one still listens");
+    // Of another address, also at the same port.
+    let port = first.local_addr().unwrap().port();
+    let other = TcpListener::bind(("127.0.0.2", port)).unwrap();
+    let (another, _) = open_at(&other);
+    assert_ne!(another, door);
+    release(another);
+    while fd() >= 0 {
+        OPEN[door as usize - 1].refs.fetch_max(1, Ordering::Relaxed);
+        release(door);
+    }
+}
