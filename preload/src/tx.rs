@@ -188,8 +188,10 @@ impl Channel {
             // The program may close its number meanwhile: then it is another one.
             let c = self.by(at.fd());
             if c.has(Conn::OWES) {
-                if let Err(e) = c.wait_behind(blocking) {
-                    return begun(sum, e);
+                match c.wait_behind(blocking) {
+                    Err(libc::EAGAIN) if at.fd() != c.fd => continue,
+                    Err(e) => return begun(sum, e),
+                    Ok(()) => {}
                 }
             }
             match c.enter_as_sender() {
@@ -245,10 +247,11 @@ impl Channel {
         loop {
             // As in `send`.
             let c = self.by(at.fd());
-            if c.has(Conn::OWES) {
-                c.wait_behind(!c.is_nonblocking())?;
+            let owed = || if c.has(Conn::OWES) { c.wait_behind(!c.is_nonblocking()) } else { Ok(()) };
+            match owed().and_then(|()| c.enter_as_sender()) {
+                Err(libc::EAGAIN | libc::EBADF) if at.fd() != c.fd => continue,
+                other => other?,
             }
-            c.enter_as_sender()?;
             match c.send_locked(&mut Walk::one(core::ptr::null_mut(), 0), Call::ByKernel, true) {
                 _ if c.has(Conn::OWES) => c.tx_lock.unlock(),
                 // It may wait for what it sends as well as for room, whatever the socket's own flag says.
