@@ -337,7 +337,8 @@ impl Channel {
             }
             let slept = if c.has_news(&rx) {
                 Ok(1)
-            } else if signals::interrupted() || sum > 0 && signals::came() {
+            } else if signals::came() && (sum > 0 || signals::interrupted() || sleeps.have_limit(c.fd)) {
+                // No handler restarts what has a part, or a time limit (signal(7)).
                 Err(libc::EINTR)
             } else if c.has(Conn::OWES) {
                 // What it waits for may be the answer to that.

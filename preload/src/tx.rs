@@ -58,6 +58,17 @@ impl Call {
     }
 }
 
+/// What the kernel is to send of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// A part, which is not to wait for room.
+    NoWait,
+    /// A part, which waits.
+    Part,
+    /// All of it, which waits.
+    Whole,
+}
+
 /// Unread bytes on TCP up to which a direction may go (back) into the ring.
 const NEARLY_READ: u64 = 1 << 20;
 
@@ -177,8 +188,10 @@ impl Channel {
             // The program may close its number meanwhile: then it is another one.
             let c = self.by(at.fd());
             if c.has(Conn::OWES) {
-                if let Err(e) = c.wait_behind(blocking) {
-                    return begun(sum, e);
+                match c.wait_behind(blocking) {
+                    Err(libc::EAGAIN) if at.fd() != c.fd => continue,
+                    Err(e) => return begun(sum, e),
+                    Ok(()) => {}
                 }
             }
             match c.enter_as_sender() {
@@ -196,9 +209,14 @@ impl Channel {
                 Ok(Then::Kernel(n)) => {
                     let result = match (blocking, sum + n > 0) {
                         (false, false) => c.in_kernel(false, || kernel(w, flags | libc::MSG_DONTWAIT)),
+                        // A handler has run while this looked for room.
+                        (true, false) if signals::came() => c.rest_in_kernel(w, flags, Rest::Whole, &kernel),
                         (true, false) => c.in_kernel(true, || kernel(w, flags)),
                         // The call succeeds, and nothing is to be told of the rest.
-                        (_, true) => c.rest_in_kernel(w, flags | libc::MSG_NOSIGNAL, blocking, &kernel),
+                        (_, true) => {
+                            let rest = if blocking { Rest::Part } else { Rest::NoWait };
+                            c.rest_in_kernel(w, flags | libc::MSG_NOSIGNAL, rest, &kernel)
+                        }
                     };
                     return result.map_or_else(|e| begun(sum + n, e), |more| Ok(sum + n + more));
                 }
@@ -229,10 +247,11 @@ impl Channel {
         loop {
             // As in `send`.
             let c = self.by(at.fd());
-            if c.has(Conn::OWES) {
-                c.wait_behind(!c.is_nonblocking())?;
+            let owed = || if c.has(Conn::OWES) { c.wait_behind(!c.is_nonblocking()) } else { Ok(()) };
+            match owed().and_then(|()| c.enter_as_sender()) {
+                Err(libc::EAGAIN | libc::EBADF) if at.fd() != c.fd => continue,
+                other => other?,
             }
-            c.enter_as_sender()?;
             match c.send_locked(&mut Walk::one(core::ptr::null_mut(), 0), Call::ByKernel, true) {
                 _ if c.has(Conn::OWES) => c.tx_lock.unlock(),
                 // It may wait for what it sends as well as for room, whatever the socket's own flag says.
@@ -270,27 +289,32 @@ impl Channel {
         Ok(())
     }
 
-    /// The kernel's part of a send of which something is in the ring already, and the end of the sender's lock: the rest follows
-    /// before anything of anybody else's, as far as the socket takes it at once. TCP, too, lets others in between where
-    /// it waits for room, and only there.
+    /// The kernel's part of a send of which something is in the ring already, or which a handler has interrupted, and the end of the
+    /// sender's lock: the rest follows before anything of anybody else's, as far as the socket takes it at once. TCP, too, lets others
+    /// in between where it waits for room, and only there.
     #[cold]
     fn rest_in_kernel(
         &self,
         w: &mut Walk,
         flags: i32,
-        blocking: bool,
+        rest: Rest,
         kernel: impl Fn(&Walk, i32) -> Result<usize, i32>,
     ) -> Result<usize, i32> {
         let at_once = self.asks_kernel(|| kernel(w, flags | libc::MSG_DONTWAIT));
         w.skip(at_once.unwrap_or(0));
-        // A handler that has run meanwhile ends the wait for room before it begins.
-        let waits =
-            blocking && w.left() > 0 && matches!(at_once, Ok(_) | Err(libc::EAGAIN)) && !signals::came();
-        if !waits {
+        let is_full = w.left() > 0 && matches!(at_once, Ok(_) | Err(libc::EAGAIN));
+        let sent = at_once.unwrap_or(0);
+        if !is_full || rest == Rest::NoWait {
             self.tx_lock.unlock();
             return at_once;
         }
-        let sent = at_once.unwrap_or(0);
+        // A handler that has run meanwhile ends the wait for room before it begins.
+        if let Some(e) = room::ends_wait(sent > 0 || rest == Rest::Part, || self.has_send_limit()) {
+            self.tx_lock.unlock();
+            return if sent > 0 { Ok(sent) } else { Err(e) };
+        }
+        // A call that has sent something succeeds.
+        let flags = if sent > 0 { flags | libc::MSG_NOSIGNAL } else { flags };
         match self.in_kernel(true, || kernel(w, flags)) {
             Ok(more) => Ok(sent + more),
             Err(e) if sent > 0 => {

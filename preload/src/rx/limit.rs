@@ -32,6 +32,11 @@ impl Sleeps {
         limit.map(|ns| ns.saturating_sub(state::now() - began))
     }
 
+    /// Whether there is one.
+    pub fn have_limit(&mut self, fd: i32) -> bool {
+        self.limit.get_or_insert_with(|| socket::limit(fd, libc::SO_RCVTIMEO)).is_some()
+    }
+
     /// Until there are bytes, or the end. `recv`: the kernel's own, which sleeps for all of the limit, and knows which handlers
     /// restart it.
     pub fn one_more(

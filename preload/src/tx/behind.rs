@@ -1,5 +1,5 @@
 //! Sending behind what this end still owes to TCP ([`Conn::OWES`]): it waits as any send that finds no room does, for as
-//! long as SO_SNDTIMEO says, and until a signal comes whose handler does not restart calls.
+//! long as SO_SNDTIMEO says, and until a signal comes whose handler does not restart the call.
 
 use core::sync::atomic::Ordering;
 
@@ -52,7 +52,8 @@ fn sleep(fd: i32, events: i16, limit: Option<u64>, began: u64) -> Result<(), i32
     let mut p = libc::pollfd { fd, events, revents: 0 };
     // SAFETY: one entry.
     match errno::took(unsafe { real::poll()(&mut p, 1, ms) } as isize) {
-        Err(libc::EINTR) if !signals::interrupted() => Ok(()),
+        // No handler restarts a call that has a time limit.
+        Err(libc::EINTR) if limit.is_none() && !signals::interrupted() => Ok(()),
         other => other.map(|_| ()),
     }
 }

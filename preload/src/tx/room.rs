@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use dp_edge::sys::raw;
 
 use super::bell::here;
+use crate::channel::Channel;
 use crate::spin::until;
 use crate::{signals, socket, state};
 use dp_channel::family::End;
@@ -48,16 +49,30 @@ impl Limit {
     /// The error of a send of which nothing has gone out. With a part gone any handler ends it, and the part is its result.
     #[cold]
     pub(super) fn is_over(&mut self, fd: i32, sent: usize) -> Option<i32> {
-        if signals::came() && (sent > 0 || signals::interrupted()) {
-            return Some(libc::EINTR);
+        let longest = &mut self.longest;
+        let mut longest =
+            || *longest.get_or_insert_with(|| socket::limit(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX));
+        if let Some(e) = ends_wait(sent > 0, || longest() != u64::MAX) {
+            return Some(e);
         }
         let soon = self.waited < 2 * ROOM_WAIT;
-        let over = !soon
-            && self.waited
-                >= *self
-                    .longest
-                    .get_or_insert_with(|| socket::limit(fd, libc::SO_SNDTIMEO).unwrap_or(u64::MAX));
+        let over = !soon && self.waited >= longest();
         over.then_some(libc::EAGAIN)
+    }
+}
+
+/// EINTR where a handler has run that ends a wait for room: any, once a part of the call is done or where it has a time limit, which
+/// no handler restarts (signal(7)).
+#[inline]
+pub(super) fn ends_wait(has_part: bool, has_limit: impl FnOnce() -> bool) -> Option<i32> {
+    let ends = signals::came() && (has_part || signals::interrupted() || has_limit());
+    ends.then_some(libc::EINTR)
+}
+
+impl Channel {
+    /// Whether the program has set SO_SNDTIMEO.
+    pub(super) fn has_send_limit(&self) -> bool {
+        socket::limit(self.fd, libc::SO_SNDTIMEO).is_some()
     }
 }
 

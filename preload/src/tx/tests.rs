@@ -278,6 +278,61 @@ fn the_rest_of_a_message_that_the_ring_took_in_part_comes_before_what_others_sen
     assert_eq!(calls.get(), 1, "nothing had to wait");
 }
 
+extern "C" fn does_nothing(_: i32) {}
+
+/// A handler that runs while a blocking send looks for room in its ring is none that came before the call: where the kernel has no room
+/// for all of it either, it ends the wait, as does one with SA_RESTART where there is a time limit.
+#[test]
+fn a_handler_that_runs_while_a_send_looks_for_room_ends_it() {
+    let message = vec![7u8; 16 << 20];
+    for (flags, limit) in [(0, 0), (libc::SA_RESTART, 10)] {
+        let pair = Pair::live();
+        let (to, from) = (pair.client, pair.server);
+        let limit = libc::timeval { tv_sec: limit, tv_usec: 0 };
+        // SAFETY: plain data, and a handler that does nothing.
+        unsafe {
+            let mut action: libc::sigaction = core::mem::zeroed();
+            (action.sa_sigaction, action.sa_flags) = (does_nothing as *const () as usize, flags);
+            assert_eq!(signals::set(libc::SIGUSR1, &action, core::ptr::null_mut()), 0);
+        }
+        raw::setsockopt(to.fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &limit, size_of_val(&limit)).unwrap();
+        assert_eq!(send(to, b"into the ring", 0), Ok(13));
+        let quick =
+            || to.quick_send(fdtable::settled(to.fd), &mut Walk::one(message.as_ptr().cast_mut(), 100));
+        while quick().is_some() {}
+        let over = AtomicBool::new(false);
+        // SAFETY: no arguments.
+        let sender = unsafe { libc::pthread_self() };
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while to.tx_lock.try_lock(state::me()) {
+                    to.tx_lock.unlock();
+                    raw::nap(20_000);
+                }
+                // SAFETY: a thread that waits for this one.
+                assert_eq!(unsafe { libc::pthread_kill(sender, libc::SIGUSR1) }, 0);
+                let began = Instant::now();
+                while !over.load(Ordering::SeqCst) {
+                    if began.elapsed() > Duration::from_secs(3) {
+                        let _ = receive(from, 1 << 20);
+                    }
+                    raw::nap(1_000_000);
+                }
+            });
+            let frame = 0u8;
+            let inside = Inside::enter(to.fd, &frame).expect("a connection");
+            let mut w = Walk::one(message.as_ptr().cast_mut(), message.len());
+            let began = Instant::now();
+            let sent = to.send(&inside, &mut w, 0, |w, flags| by_kernel(to, w, flags));
+            let took = began.elapsed();
+            inside.leave();
+            over.store(true, Ordering::SeqCst);
+            assert!(sent == Err(libc::EINTR) || sent.is_ok_and(|n| n < message.len()), "{sent:?}");
+            assert!(took < Duration::from_secs(2), "{flags:#x}: {sent:?} after {took:?}");
+        });
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Send(usize, bool),
