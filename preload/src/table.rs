@@ -68,6 +68,7 @@ macro_rules! table {
             twin fn fcntl64(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
             twin fn __fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int = ops::fd::fcntl;
             sleep fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int = ops::fd::ioctl;
+            quick fn sockatmark(fd: c_int) -> c_int = ops::fd::sockatmark;
             quick fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int = ops::ask::setsockopt;
             quick fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int = ops::ask::getsockopt;
             quick fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE = ops::leave::fdopen;
@@ -93,6 +94,8 @@ macro_rules! table {
             twin fn _IO_popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
             sleep fn fork() -> libc::pid_t = ops::fork::fork;
             twin fn __fork() -> libc::pid_t = ops::fork::fork;
+            sleep fn daemon(nochdir: c_int, noclose: c_int) -> c_int = ops::fork::daemon;
+            guest fn forkpty(end: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> libc::pid_t = ops::fork::forkpty;
             sleep fn _Fork() -> libc::pid_t = ops::fork::bare_fork;
             sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
             twin fn __clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
