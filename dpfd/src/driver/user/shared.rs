@@ -78,7 +78,18 @@ impl Shared {
         wake: OwnedFd,
     ) -> Shared {
         let (inside, commands) = (OnceLock::new(), Mutex::default());
-        Shared { nid, many_cpus, registry, member, graph, inside, wake, commands }
+        Shared {
+            nid,
+            many_cpus,
+            registry,
+            member,
+            graph,
+            inside,
+            #[cfg(test)]
+            absent: Default::default(),
+            wake,
+            commands,
+        }
     }
 
     /// Tells the service.
