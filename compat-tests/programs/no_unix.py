@@ -1,5 +1,5 @@
-# Runs another program that may have no AF_UNIX sockets, as systemd's RestrictAddressFamilies= does:
-# no_unix.py PROGRAM ARGUMENT...
+# Runs another program that may have no AF_UNIX sockets, or with `netlink` none of AF_NETLINK, as systemd's RestrictAddressFamilies=
+# does: no_unix.py [netlink] PROGRAM ARGUMENT...
 import ctypes
 import errno
 import os
@@ -7,6 +7,10 @@ import platform
 import socket
 import struct
 import sys
+
+netlink = sys.argv[1] == "netlink"
+command = sys.argv[2:] if netlink else sys.argv[1:]
+family = socket.AF_NETLINK if netlink else socket.AF_UNIX
 
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, MODE_FILTER = 22, 38, 2
 LOAD, EQUALS, RETURN = 0x20, 0x15, 0x06
@@ -19,7 +23,7 @@ code = b"".join(
         (LOAD, 0, 0, 0),  # the number
         (EQUALS, 0, 3, SYS_socket),
         (LOAD, 0, 0, 16),  # the first argument
-        (EQUALS, 0, 1, socket.AF_UNIX),
+        (EQUALS, 0, 1, family),
         (RETURN, 0, 0, ERRNO | errno.EAFNOSUPPORT),
         (RETURN, 0, 0, ALLOW),
     ]
@@ -29,4 +33,4 @@ pointer = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(program))
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, MODE_FILTER, pointer, 0, 0):
     sys.exit("no_unix: " + os.strerror(ctypes.get_errno()))
-os.execv(sys.argv[1], sys.argv[1:])
+os.execv(command[0], command)

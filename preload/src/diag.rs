@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use dp_channel::family::Reason;
 use dp_channel::tcp::{self, Addr};
 use dp_edge::sys::raw;
 
@@ -149,7 +150,25 @@ fn ask(own: Addr, other: Addr, netns: u64, reply: &mut Reply) -> Result<(), i32>
 }
 
 fn open() -> Result<i32, i32> {
-    raw::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)
+    let opened = raw::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG);
+    if let Err(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::EPERM | libc::EACCES | libc::ENOSYS) =
+        opened
+    {
+        FORBIDDEN.store(true, Ordering::Relaxed);
+    }
+    opened
+}
+
+/// AF_NETLINK sockets were refused: whatever the other end shows proves nothing to this process.
+static FORBIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Why the other end has proven nothing: it does not hold the connection, or nobody can be asked here whether it does.
+pub fn why_unproven() -> Reason {
+    if FORBIDDEN.load(Ordering::Relaxed) {
+        Reason::NoUnix
+    } else {
+        Reason::Owner
+    }
 }
 
 /// The socket that stays, if it answers about namespace `netns`; opened if there is none. Where it cannot be told which

@@ -138,6 +138,21 @@ fn a_capture_that_begins_late_has_the_numbers_of_the_whole_stream() {
 }
 
 #[test]
+fn what_was_sent_before_a_capture_begins_is_not_in_it() {
+    let folder = TempDir::new();
+    let paced = Serves::start(&folder).sent(&folder, [30, 200], 1.0, true);
+    await_that("all was sent", Duration::from_secs(30), || paced.client.transcript().contains("holding"));
+    let port = paced.port.to_string();
+    // Its last messages are still in the ring.
+    let capture = crate::kit::Capture::start(&folder, &["--port", &port, "--duration", "0.5"]);
+    let (ended, packets) = capture.end_by_itself();
+    assert!(ended.errors.contains("of 1 channels"), "{}", ended.errors);
+    assert!(!ended.errors.contains("no such channel"), "{}", ended.errors);
+    let bytes = packets.field("", "tcp.len > 0", "tcp.seq_raw");
+    assert!(bytes.is_empty(), "{bytes:?}");
+}
+
+#[test]
 fn packets_are_cut_counted_and_commented() {
     let folder = TempDir::new();
     let serves = Serves::start(&folder);

@@ -122,11 +122,14 @@ fn may_unshare() -> bool {
 }
 
 #[test]
-fn where_af_unix_is_forbidden_that_is_said() {
+fn where_af_unix_or_af_netlink_is_forbidden_that_is_said() {
     let launcher = programs::python("no_unix.py").display().to_string();
-    for (server_may, client_may) in [(true, false), (false, true)] {
+    let without = |which: &'static [&'static str]| [&["/usr/bin/python3", launcher.as_str()], which].concat();
+    for (which, server_may, client_may) in
+        [(&[][..], true, false), (&[], false, true), (&["netlink"], true, false)]
+    {
         let folder = TempDir::new();
-        let wrapped = |may: bool| if may { vec![] } else { vec!["/usr/bin/python3", launcher.as_str()] };
+        let wrapped = |may: bool| if may { vec![] } else { without(which) };
         let server = side(true, &["server"], folder.path(), &wrapped(server_may));
         let client = side(true, &["client", "200"], folder.path(), &wrapped(client_may));
         said(&client);

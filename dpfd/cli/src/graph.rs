@@ -105,6 +105,10 @@ pub fn main(args: Args) -> ExitCode {
         }
         Verb::Live { file, out, only, json } => {
             let kind = asked(Kind::of(out.as_deref()));
+            if file.is_some() && only == Some(running::Only::Channels) {
+                let why = "--only channels has nothing to compare with a FILE, which knows of none: leave one of them out";
+                asked::<()>(Err(why.into()));
+            }
             if let Err(code) = crate::check_environment("graph") {
                 return code;
             }

@@ -6,7 +6,7 @@ pub mod filter;
 pub mod flows;
 mod lines;
 pub mod processes;
-mod sockets;
+pub mod sockets;
 pub mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -17,6 +17,8 @@ use dp_node::status::Gateway;
 use families::{Family, State};
 use filter::Filter;
 use serde::Serialize;
+
+use crate::out::Out;
 
 /// List endpoints and edges, other nodes and flows; channels, and the connections that stayed on TCP with the reason.
 #[derive(clap::Args)]
@@ -73,16 +75,20 @@ pub fn main(args: Args) -> ExitCode {
     let Some(every) = args.watch else { return args.once().unwrap_or_else(|code| code) };
     // A terminal shows one list at a time; a file, or another program, gets one after the other.
     let screen = io::stdout().is_terminal() && !args.json_lines;
+    let mut out = Out::default();
     loop {
         if screen {
-            print!("\x1b[H\x1b[2J");
+            out.put("\x1b[H\x1b[2J");
         }
         match args.once() {
             Ok(ExitCode::SUCCESS) => {}
             Ok(code) | Err(code) => return code,
         }
         if !screen && !args.json_lines {
-            println!();
+            out.say("");
+        }
+        if out.is_unread() {
+            return ExitCode::SUCCESS;
         }
         std::thread::sleep(every);
     }

@@ -1,5 +1,8 @@
 //! `dp`: one file a verb.
 
+// It panics where nobody reads, or the disk is full: `out` does not.
+#![deny(clippy::print_stdout)]
+
 mod bench;
 mod capture;
 mod completions;
@@ -9,12 +12,14 @@ mod doctor;
 mod enable;
 mod framing;
 mod graph;
+mod inherited;
 mod logp;
 mod ls;
 mod metrics;
 mod needs;
 mod node;
 mod origin;
+mod out;
 mod pair;
 mod program;
 mod recv;

@@ -91,6 +91,7 @@ fn run(args: Args) -> Failure {
             return failure;
         }
     }
+    crate::inherited::hand_on(&mut command);
     let error = command.exec();
     cannot_execute(Path::new(name), &error)
 }

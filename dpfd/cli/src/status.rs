@@ -4,7 +4,7 @@ mod processes;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::enable::Where;
 use crate::ls::families::Family;
 use crate::ls::Listing;
+use crate::out;
 use crate::unit::{self, Home, Plan};
 use processes::{Program, Shim};
 
@@ -118,7 +119,7 @@ fn look(args: &Args) -> Result<bool, String> {
     if report.units.is_empty() && !args.json {
         eprintln!("dp status: no service is enabled; dp enable UNIT does that");
     }
-    io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))?;
+    out::put(text)?;
     Ok(report.units.iter().all(Service::is_fine))
 }
 

@@ -8,7 +8,7 @@ use dp_channel::slot::{Fate, Side, Slot};
 use super::policy;
 use crate::channel::Channel;
 use crate::client::Answer;
-use crate::{client, events, socket, state};
+use crate::{client, diag, events, socket, state};
 
 impl Channel {
     /// Whether it is time for the first offer, which comes later where channels to the server do not pay.
@@ -85,7 +85,11 @@ impl Channel {
             client::release(self);
             self.put_proof_back();
             if over {
-                self.give_up(policy::why_given_up(self.wrong.load(Ordering::Relaxed), Reason::Silent));
+                self.give_up(policy::why_given_up(
+                    self.wrong.load(Ordering::Relaxed),
+                    diag::why_unproven(),
+                    Reason::Silent,
+                ));
             } else {
                 self.offer_elsewhere(turn, answer);
             }
@@ -98,7 +102,7 @@ impl Channel {
     fn offer_elsewhere(&self, turn: u32, answer: Answer) {
         self.set_stage(Stage::Candidate);
         if answer == Answer::Wrong && self.wrong.fetch_add(1, Ordering::Relaxed) >= policy::WRONG {
-            return self.give_up(Reason::Owner);
+            return self.give_up(diag::why_unproven());
         }
         client::give_up_here(self, turn >= policy::MOVES_ON);
         self.post_offer(turn);

@@ -85,10 +85,10 @@ pub(super) fn doubts(turn: u32) -> bool {
     turn >= MOVES_ON && turn.is_power_of_two()
 }
 
-/// Why a connection is given up that nobody has answered: where somebody did, and proved to be wrong, that is why.
-pub(super) fn why_given_up(wrong: u32, silence: Reason) -> Reason {
+/// Why a connection is given up that nobody has answered: where somebody did, and proved nothing, that is why.
+pub(super) fn why_given_up(wrong: u32, unproven: Reason, silence: Reason) -> Reason {
     if wrong > 0 {
-        Reason::Owner
+        unproven
     } else {
         silence
     }

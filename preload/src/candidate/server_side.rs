@@ -10,7 +10,7 @@ use dp_channel::tcp;
 use super::policy;
 use crate::channel::Channel;
 use crate::guests::Search;
-use crate::{door, events, socket};
+use crate::{diag, door, events, socket};
 
 impl Channel {
     /// Is there an offer? Under the receiver's lock.
@@ -25,9 +25,11 @@ impl Channel {
             match door::find_offer(self, search, walking) {
                 Some(offer) => door::answer(self, &offer, walking),
                 None if self.is_patient(turn) => {}
-                None => {
-                    self.give_up(policy::why_given_up(self.wrong.load(Ordering::Relaxed), Reason::NoOffer))
-                }
+                None => self.give_up(policy::why_given_up(
+                    self.wrong.load(Ordering::Relaxed),
+                    diag::why_unproven(),
+                    Reason::NoOffer,
+                )),
             }
         });
     }

@@ -117,6 +117,8 @@ struct Walker {
     families: HashSet<u64>,
     /// The families that have them.
     arenas: HashMap<u64, HashSet<u64>>,
+    /// A walk was made.
+    walked: bool,
 }
 
 impl Walker {
@@ -193,6 +195,12 @@ impl Walker {
         // One whose last process is not seen any more is told anew if another one has it.
         let families: HashSet<u64> = self.processes.values().filter_map(|process| process.family).collect();
         self.families.retain(|family| families.contains(family));
+        if !std::mem::replace(&mut self.walked, true) {
+            // Later on channels are new, and their memory is asked for; these are there, and followed from now on.
+            for family in families {
+                self.find_arenas(family, tell)?;
+            }
+        }
         tell.send(News::Walked(self.processes.values().cloned().collect(), self.denied.clone()))
     }
 

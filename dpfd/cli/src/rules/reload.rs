@@ -5,7 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use nix::unistd::geteuid;
+
 use super::load;
+use crate::out::Out;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -22,29 +25,40 @@ pub fn run(args: &Args) -> Result<(), String> {
             "the rules are those of DP_RULES, which running programs keep; unset it, or name a file".into()
         );
     };
+    let mut out = Out::default();
     let mut made = 0;
-    let mut wrong = Vec::new();
+    let (mut wrong, mut others) = (Vec::new(), Vec::new());
     for mark in places.mark_files() {
         match make(&mark) {
             Ok(true) => {
                 made += 1;
-                println!(
+                out.say(format_args!(
                     "{}: programs that look there read the rules anew at their next connection",
                     mark.display()
-                );
+                ));
             }
             // No rules can be there either.
             Ok(false) => {}
+            // The system's is root's to make.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() => {
+                others.push(format!("{}: {error}; who looks there is told by root", mark.display()));
+            }
             Err(error) => wrong.push(format!("{}: {error}", mark.display())),
         }
     }
     if made > 0 {
-        return Ok(());
+        others.iter().for_each(|why| eprintln!("dp rules: note: {why}"));
+    } else {
+        wrong.append(&mut others);
     }
-    if wrong.is_empty() {
+    if made == 0 && wrong.is_empty() {
         wrong.push("there is no folder for rules; make ~/.config/dp or /etc/dp".into());
     }
-    Err(format!("{}; nobody was told", wrong.join("; ")))
+    match made {
+        0 => Err(format!("{}; nobody was told", wrong.join("; "))),
+        _ if !wrong.is_empty() => Err(format!("{}; who looks there was not told", wrong.join("; "))),
+        _ => out.end(),
+    }
 }
 
 /// Makes a mark anew; false: its folder does not exist.

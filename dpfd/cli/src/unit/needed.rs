@@ -7,7 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{filter, order, postgres, Home, Unit};
-use crate::{needs, program};
+use crate::needs;
+use crate::program::{self, Caller};
 
 /// What a unit's settings mean for the shim.
 #[derive(Debug, Default)]
@@ -125,7 +126,8 @@ impl Needed {
                 "it stands for other units and starts nothing itself; name those, systemctl list-dependencies {unit} lists them"
             ));
         }
-        for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), as_root)) {
+        let caller = if as_root { Caller::Root } else { Caller::Other };
+        for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), caller)) {
             self.refusals.push(format!("{found}; it stays on TCP; way out: {}", found.way_out()));
         }
     }

@@ -1,6 +1,6 @@
 //! The endpoints of a process: opening them, and the table in which they are found.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -31,6 +31,8 @@ pub struct Process {
     /// Those that the service has not heard of yet. It takes its commands first: an endpoint is here before any of its own.
     opened: Mutex<Vec<Arc<UserEndpoint>>>,
     gateway: Mutex<Option<Arc<Asked>>>,
+    /// Serial numbers that are in the registry, or about to be, of endpoints that are not among `endpoints` yet.
+    entering: Mutex<HashSet<u32>>,
     serials: AtomicU32,
 }
 
@@ -43,6 +45,7 @@ impl Process {
             endpoints: Mutex::default(),
             opened: Mutex::default(),
             gateway: Mutex::default(),
+            entering: Mutex::default(),
             serials: AtomicU32::new(1),
         }
     }
@@ -84,10 +87,16 @@ impl Process {
             process::random().map_err(std::io::Error::from_raw_os_error).map_err(Error::io("getrandom"))?;
         let serial = self.serials.fetch_add(1, Ordering::Relaxed);
         let entry = Entry { process: self.shared.member.name.clone(), serial };
-        let addr = enter(&entry)?;
-        let inner = Arc::new(UserEndpoint::new(addr, entry, back, self.shared.clone(), key));
-        held(&self.endpoints).insert(serial, Arc::downgrade(&inner));
-        held(&self.opened).push(inner.clone());
+        // Whoever finds the entry from now on is told that it is open.
+        held(&self.entering).insert(serial);
+        let entered = enter(&entry).map(|addr| {
+            let inner = Arc::new(UserEndpoint::new(addr, entry, back, self.shared.clone(), key));
+            held(&self.endpoints).insert(serial, Arc::downgrade(&inner));
+            held(&self.opened).push(inner.clone());
+            inner
+        });
+        held(&self.entering).remove(&serial);
+        let inner = entered?;
         self.shared.nudge();
         Ok((front, inner))
     }
@@ -95,6 +104,11 @@ impl Process {
     /// The endpoints that were opened since the service last asked.
     pub fn opened(&self) -> Vec<Arc<UserEndpoint>> {
         core::mem::take(&mut *held(&self.opened))
+    }
+
+    /// Whether an endpoint is being opened: its number is taken, and nobody has it yet.
+    pub fn is_entering(&self, serial: u32) -> bool {
+        held(&self.entering).contains(&serial)
     }
 
     /// Whom to tell of addresses of other nodes: this process is the gateway, or no longer.
@@ -124,6 +138,9 @@ impl Process {
     /// Whether the endpoint that an entry stands for is still open. The kernel knows before the service does.
     fn is_open(&self, dpid: Dpid, entry: &Entry) -> bool {
         if entry.process == self.shared.member.name {
+            if self.is_entering(entry.serial) {
+                return true;
+            }
             let inner = held(&self.endpoints).get(&entry.serial).and_then(Weak::upgrade);
             return inner.is_some_and(|i| {
                 let open = !i.is_closed();

@@ -61,6 +61,8 @@ impl Entry {
 #[derive(Debug, Clone)]
 pub struct Registry {
     folder: PathBuf,
+    /// The folder's owner, where whoever runs this has named it: root goes by the word of that user's processes, too.
+    chosen: Option<u32>,
     /// This process's name, once it has joined.
     own: Arc<OnceLock<String>>,
 }
@@ -76,15 +78,19 @@ pub struct Member {
     _lock: File,
 }
 
-fn folder_of_environment() -> PathBuf {
-    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty());
+/// The folder, and whether it was named.
+fn folder_of_environment() -> (PathBuf, bool) {
+    let set = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     if let Some(dir) = set("DP_RUNTIME_DIR") {
-        return PathBuf::from(dir);
+        return (dir, true);
     }
-    if let Some(dir) = set("XDG_RUNTIME_DIR") {
-        return Path::new(&dir).join("dp");
+    let me = nix::unistd::geteuid();
+    // su(1) leaves the variable of who called it.
+    let is_own = |dir: &PathBuf| fs::metadata(dir).is_ok_and(|meta| meta.uid() == me.as_raw());
+    if let Some(dir) = set("XDG_RUNTIME_DIR").filter(is_own) {
+        return (dir.join("dp"), false);
     }
-    PathBuf::from(format!("/dev/shm/dp-{}", nix::unistd::geteuid()))
+    (PathBuf::from(format!("/dev/shm/dp-{me}")), false)
 }
 
 impl Registry {
@@ -94,15 +100,21 @@ impl Registry {
     ///
     /// [`Error::Folder`] if it cannot be made, belongs to somebody else, or lets others in.
     pub fn open() -> Result<Registry> {
-        Registry::at(folder_of_environment())
+        let (path, named) = folder_of_environment();
+        Registry::look(path, named)
     }
 
-    /// The folder at `path`, made with mode 0700 if it is missing.
+    /// The folder at `path`, which was named, made with mode 0700 if it is missing.
     ///
     /// # Errors
     ///
     /// As [`Registry::open`].
     pub fn at(path: PathBuf) -> Result<Registry> {
+        Registry::look(path, true)
+    }
+
+    /// The same; one that was not named must be this user's own. Anybody can make a folder in /dev/shm before its user does.
+    fn look(path: PathBuf, named: bool) -> Result<Registry> {
         let fail =
             |what: &str, errno: i32| Error::Folder { path: path.clone(), what: what.to_string(), errno };
         let io_fail = |e: io::Error| Error::folder(path.clone(), &e);
@@ -118,10 +130,17 @@ impl Registry {
         if meta.mode() & 0o007 != 0 {
             return Err(fail("open to everybody; chmod it to 0700, or 2770 for a group", libc::EACCES));
         }
-        if meta.uid() != me && me != 0 && meta.mode() & 0o2070 != 0o2070 {
+        let is_shared = named && (me == 0 || meta.mode() & 0o2070 == 0o2070);
+        if meta.uid() != me && !is_shared {
             return Err(fail("belongs to another user", libc::EACCES));
         }
-        Ok(Registry { folder: path, own: Arc::default() })
+        Ok(Registry { folder: path, chosen: named.then_some(meta.uid()), own: Arc::default() })
+    }
+
+    /// Whether an endpoint of user `uid` may be sent to. A stranger's could stand in this folder under the number of another.
+    pub fn believes(&self, uid: u32) -> bool {
+        let me = nix::unistd::geteuid().as_raw();
+        uid == me || (me == 0 && self.chosen == Some(uid))
     }
 
     /// The folder the environment names, if it is there.
@@ -130,10 +149,10 @@ impl Registry {
     ///
     /// As [`Registry::open`].
     pub fn open_existing() -> Result<Option<Registry>> {
-        let path = folder_of_environment();
+        let (path, named) = folder_of_environment();
         match fs::symlink_metadata(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            _ => Registry::at(path).map(Some),
+            _ => Registry::look(path, named).map(Some),
         }
     }
 

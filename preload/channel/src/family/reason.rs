@@ -43,7 +43,7 @@ reasons! {
     Corrupt = 17, "corrupt", "The peer wrote impossible values; the connection was reset.";
     PeerLeft = 18, "peer-left", "The other side went back to TCP.";
     Closed = 19, "closed", "The connection closed before it was worth a channel.";
-    NoUnix = 20, "no-unix", "This process may have no AF_UNIX sockets, by which the two ends find each other.";
+    NoUnix = 20, "no-unix", "This process may have no AF_UNIX or no AF_NETLINK sockets, by which the two ends find each other and prove that they hold the connection.";
     Sandbox = 21, "sandbox", "The process has forbidden itself system calls (seccomp), the processor's clock, or new descriptors.";
     Nat = 22, "nat", "The connection was made to another address, and translated on its way.";
     Refused = 23, "refused", "The rules refuse the connection, or demand a channel that it could not become.";

@@ -49,9 +49,9 @@ fn a_server_does_not_doubt_an_offer_before_its_client_had_time_to_answer() {
 
 #[test]
 fn a_wrong_answer_is_the_reason_also_when_silence_follows() {
-    assert_eq!(why_given_up(0, Reason::Silent), Reason::Silent);
-    assert_eq!(why_given_up(0, Reason::NoOffer), Reason::NoOffer);
-    assert_eq!(why_given_up(1, Reason::Silent), Reason::Owner);
+    assert_eq!(why_given_up(0, Reason::Owner, Reason::Silent), Reason::Silent);
+    assert_eq!(why_given_up(0, Reason::Owner, Reason::NoOffer), Reason::NoOffer);
+    assert_eq!(why_given_up(1, Reason::NoUnix, Reason::Silent), Reason::NoUnix);
 }
 
 proptest! {

@@ -103,6 +103,27 @@ fn a_folder_open_to_everybody_is_refused() {
 }
 
 #[test]
+fn a_folder_that_was_not_named_is_the_users_own() {
+    use std::os::unix::fs::{chown, PermissionsExt};
+    // Only root can give a folder away.
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let dir = temporary("strange");
+    fs::create_dir(&dir).unwrap();
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o2770)).unwrap();
+    chown(&dir, Some(65534), None).unwrap();
+    assert_eq!(Registry::look(dir.clone(), false).unwrap_err().errno(), libc::EACCES);
+    // Root may name it, and then goes by that user's word, and by no other's.
+    let named = Registry::at(dir.clone()).unwrap();
+    assert!(named.believes(65534) && named.believes(0) && !named.believes(1));
+    chown(&dir, Some(0), None).unwrap();
+    let own = Registry::look(dir.clone(), false).unwrap();
+    assert!(own.believes(0) && !own.believes(65534));
+    fs::remove_dir(&dir).unwrap();
+}
+
+#[test]
 fn free_numbers_are_given_from_the_upper_half() {
     let r = Registry::at(temporary("free")).unwrap();
     let dpid = r.enter_any(&entry("7-ab", 1)).unwrap();

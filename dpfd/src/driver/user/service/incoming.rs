@@ -157,7 +157,8 @@ impl Service {
     fn is_open(&mut self, dpid: Dpid, serial: u32) -> bool {
         let Some(local) = self.endpoints.get(&serial).filter(|l| l.inner.dpid == dpid) else {
             // Opened this moment, and not heard of yet.
-            return self.process.endpoints().iter().any(|i| i.entry.serial == serial && !i.is_closed());
+            return self.process.is_entering(serial)
+                || self.process.endpoints().iter().any(|i| i.entry.serial == serial && !i.is_closed());
         };
         if local.inner.is_closed() {
             self.retire(serial);

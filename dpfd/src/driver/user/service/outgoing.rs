@@ -94,6 +94,8 @@ impl Service {
             return Ok(Some(*number));
         }
         match unix::connect(&self.process.shared.registry.door_path(name)) {
+            // Whoever may write to the folder can put a door there; only a user's own processes let him in anyway.
+            Ok(fd) if !self.is_believed(&fd) => Err(Denied),
             Ok(fd) => {
                 let out = Outgoing { process: name.to_string(), links: HashMap::new() };
                 let number = self.add_conn(fd, Role::Out(out));
@@ -115,6 +117,10 @@ impl Service {
                 Ok(None)
             }
         }
+    }
+
+    fn is_believed(&self, door: &OwnedFd) -> bool {
+        unix::peer(door.as_fd()).is_some_and(|(_, uid)| self.process.shared.registry.believes(uid))
     }
 
     /// What a destination's process says.
