@@ -8,7 +8,7 @@ mod variables;
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::ls::families::Family;
 use crate::ls::Listing;
-use crate::{ls, out, program};
+use crate::{ls, program};
 
 /// Tell why a program is, or is not, on channels, and what would change that.
 #[derive(clap::Args)]
@@ -115,12 +115,12 @@ fn diagnose(args: &Args) -> Result<Verdict, String> {
     let diagnosis =
         |listing| Diagnosis { version: 1, dp: env!("CARGO_PKG_VERSION"), examined: &examined, listing };
     let text = if args.json { json(&diagnosis(None)) } else { told(&examined) };
+    io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))?;
     if let Some(file) = &args.report {
         let listing = listing.with_gateway("doctor");
         write_new(file, &json(&diagnosis(Some(&listing))))?;
         eprintln!("dp doctor: {}: names, numbers and addresses of this host's programs are in it; read it before you send it", file.display());
     }
-    out::put(text)?;
     Ok(examined.iter().flat_map(|e| &e.findings).map(|f| f.verdict).max().unwrap_or(Verdict::Fine))
 }
 
@@ -155,7 +155,9 @@ fn of(whom: &str, listing: &Listing) -> Result<Vec<Examined>, String> {
             false => Err(format!("there is no process {pid}")),
         };
     }
-    let running = running(whom).map_err(|e| format!("/proc: {e}"))?;
+    let pattern = Pattern::new(whom.rsplit('/').next().unwrap_or(whom)).filter(|_| !whom.contains('/'));
+    let running =
+        pattern.map_or(Ok(Vec::new()), |pattern| running(&pattern)).map_err(|e| format!("/proc: {e}"))?;
     let running = firsts(&running, process::parent, &listing.families);
     if !running.is_empty() {
         return Ok(running.into_iter().map(examine).collect());
@@ -169,22 +171,11 @@ fn of(whom: &str, listing: &Listing) -> Result<Vec<Examined>, String> {
     Ok(vec![Examined { what: file.display().to_string(), pid: None, findings: process::of_file(&file) }])
 }
 
-/// Processes of such a name, or, where that is a path, those that execute the file.
-fn running(whom: &str) -> io::Result<Vec<u32>> {
+/// Processes with such a name.
+fn running(pattern: &Pattern) -> io::Result<Vec<u32>> {
     let me = std::process::id();
-    let pattern = Pattern::new(whom);
-    let file =
-        if whom.contains('/') { fs::metadata(whom).ok().map(|data| (data.dev(), data.ino())) } else { None };
-    let is_meant = |pid: u32| match &pattern {
-        _ if whom.contains('/') => file.is_some() && process::file(pid) == file,
-        // The kernel's name has 15 bytes at most, the one that it was started by is whole.
-        Some(pattern) => {
-            let is = |name: Option<Vec<u8>>| name.is_some_and(|name| pattern.matches(&name));
-            is(process::comm(pid).map(String::into_bytes)) || is(process::started_as(pid))
-        }
-        None => false,
-    };
-    Ok(ls::processes::numbers()?.into_iter().filter(|&pid| pid != me && is_meant(pid)).collect())
+    let is_named = |pid: u32| process::comm(pid).is_some_and(|name| pattern.matches(name.as_bytes()));
+    Ok(ls::processes::numbers()?.into_iter().filter(|&pid| pid != me && is_named(pid)).collect())
 }
 
 /// Those of which another one tells nothing: what is said of one holds for its family, and for what it forked that has none of its

@@ -6,7 +6,6 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use crate::out::Out;
 use crate::unit::{self, Home, Plan};
 
 /// Which manager's units, and where.
@@ -73,7 +72,6 @@ pub fn main(args: Args) -> ExitCode {
     if refused {
         return failed("enable", "nothing was changed");
     }
-    let mut out = Out::default();
     let mut units = Vec::new();
     let mut written: Vec<(Plan, Option<String>)> = Vec::new();
     for (name, plan) in plans.into_iter().filter_map(|(name, plan)| Some((name, plan.ok()?))) {
@@ -84,31 +82,28 @@ pub fn main(args: Args) -> ExitCode {
             eprintln!("dp enable: {}: note: {note}", plan.unit);
         }
         if args.dry_run {
-            out.put(format_args!("# {}\n{}", plan.file.display(), plan.text));
+            print!("# {}\n{}", plan.file.display(), plan.text);
             continue;
         }
         units.push(plan.unit.clone());
         match put(&plan.file, &plan.text) {
             Err(why) => {
                 eprintln!("dp enable: {}: {why}", plan.unit);
-                return taken_back(&mut out, &home, &written);
+                return taken_back(&home, &written);
             }
-            Ok(Put::Same) => out.say(format_args!("{}: is enabled already", plan.unit)),
+            Ok(Put::Same) => println!("{}: is enabled already", plan.unit),
             Ok(Put::New(former)) => {
-                out.say(format_args!("{}: {} written", plan.unit, plan.file.display()));
-                for line in &plan.opened {
-                    out.say(format_args!("{}: opened: {}", plan.unit, short(line)));
-                }
+                println!("{}: {} written", plan.unit, plan.file.display());
+                plan.opened.iter().for_each(|line| println!("{}: opened: {}", plan.unit, short(line)));
                 written.push((plan, former));
             }
         }
     }
-    let code = told(&mut out, "enable", &home, &units, args.now);
-    ended(out, "enable", code)
+    told("enable", &home, &units, args.now)
 }
 
 /// Undoes what was written, since a later unit could not be enabled.
-fn taken_back(out: &mut Out, home: &Home, written: &[(Plan, Option<String>)]) -> ExitCode {
+fn taken_back(home: &Home, written: &[(Plan, Option<String>)]) -> ExitCode {
     let mut stay = Vec::new();
     for (plan, former) in written.iter().rev() {
         let undone = match former {
@@ -116,7 +111,7 @@ fn taken_back(out: &mut Out, home: &Home, written: &[(Plan, Option<String>)]) ->
             None => take(&plan.file).map(|_| ()),
         };
         match undone {
-            Ok(()) => out.say(format_args!("{}: {} is as it was", plan.unit, plan.file.display())),
+            Ok(()) => println!("{}: {} is as it was", plan.unit, plan.file.display()),
             Err(why) => {
                 eprintln!("dp enable: {}: what was written stays: {why}", plan.unit);
                 stay.push(plan.unit.clone());
@@ -124,7 +119,7 @@ fn taken_back(out: &mut Out, home: &Home, written: &[(Plan, Option<String>)]) ->
         }
     }
     // systemd is to know what is there, whatever else is wrong.
-    let _ = told(out, "enable", home, &stay, false);
+    let _ = told("enable", home, &stay, false);
     let all = stay.is_empty();
     failed("enable", if all { "nothing was changed" } else { "not all is as it was" })
 }
@@ -146,31 +141,24 @@ pub fn disable(args: DisableArgs) -> ExitCode {
         strange.iter().for_each(|why| eprintln!("dp disable: {why}"));
         return failed("disable", "nothing was changed");
     }
-    let mut out = Out::default();
     let mut changed = Vec::new();
     for name in names {
         match take(&home.drop_in(&name)) {
             Err(why) => {
                 // Those before it are disabled, and systemd is to know.
-                let _ = told(&mut out, "disable", &home, &changed, false);
+                let _ = told("disable", &home, &changed, false);
                 return failed("disable", &why);
             }
-            Ok(false) => out.say(format_args!("{name}: is not enabled")),
+            Ok(false) => println!("{name}: is not enabled"),
             Ok(true) => {
-                out.say(format_args!("{name}: {} removed", home.drop_in(&name).display()));
+                println!("{name}: {} removed", home.drop_in(&name).display());
                 changed.push(name.clone());
             }
         }
         let left = home.read(&name).ok().and_then(|unit| unit::left(&home, &unit));
         left.iter().for_each(|note| eprintln!("dp disable: {name}: note: {note}"));
     }
-    let code = told(&mut out, "disable", &home, &changed, args.now);
-    ended(out, "disable", code)
-}
-
-/// What was to be done is done; whether it could be said is told last.
-fn ended(out: Out, verb: &str, code: ExitCode) -> ExitCode {
-    out.end().map_or_else(|why| failed(verb, &why), |()| code)
+    told("disable", &home, &changed, args.now)
 }
 
 fn failed(verb: &str, why: &str) -> ExitCode {
@@ -232,7 +220,7 @@ fn take(file: &Path) -> Result<bool, String> {
 }
 
 /// Tells systemd, and restarts what is to be restarted.
-fn told(out: &mut Out, verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
+fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
     if units.is_empty() {
         return ExitCode::SUCCESS;
     }
@@ -243,7 +231,7 @@ fn told(out: &mut Out, verb: &str, home: &Home, units: &[String], now: bool) -> 
             return failed(verb, "no systemd runs here, so nothing was restarted");
         }
         if home.is_live() {
-            out.say(format_args!("no systemd runs here; where it does: systemctl{manager} daemon-reload"));
+            println!("no systemd runs here; where it does: systemctl{manager} daemon-reload");
         }
         return ExitCode::SUCCESS;
     };
@@ -259,7 +247,7 @@ fn told(out: &mut Out, verb: &str, home: &Home, units: &[String], now: bool) -> 
         Some(Err(why)) => failed(verb, &why),
         Some(Ok(())) => ExitCode::SUCCESS,
         None => {
-            out.say(format_args!("what runs stays as it is until: systemctl{manager} {}", restart.join(" ")));
+            println!("what runs stays as it is until: systemctl{manager} {}", restart.join(" "));
             ExitCode::SUCCESS
         }
     }

@@ -6,7 +6,7 @@ pub mod filter;
 pub mod flows;
 mod lines;
 pub mod processes;
-pub mod sockets;
+mod sockets;
 pub mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -17,8 +17,6 @@ use dp_node::status::Gateway;
 use families::{Family, State};
 use filter::Filter;
 use serde::Serialize;
-
-use crate::out::Out;
 
 /// List endpoints and edges, other nodes and flows; channels, and the connections that stayed on TCP with the reason.
 #[derive(clap::Args)]
@@ -75,20 +73,16 @@ pub fn main(args: Args) -> ExitCode {
     let Some(every) = args.watch else { return args.once().unwrap_or_else(|code| code) };
     // A terminal shows one list at a time; a file, or another program, gets one after the other.
     let screen = io::stdout().is_terminal() && !args.json_lines;
-    let mut out = Out::default();
     loop {
         if screen {
-            out.put("\x1b[H\x1b[2J");
+            print!("\x1b[H\x1b[2J");
         }
         match args.once() {
             Ok(ExitCode::SUCCESS) => {}
             Ok(code) | Err(code) => return code,
         }
         if !screen && !args.json_lines {
-            out.say("");
-        }
-        if out.is_unread() {
-            return ExitCode::SUCCESS;
+            println!();
         }
         std::thread::sleep(every);
     }

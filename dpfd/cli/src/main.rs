@@ -1,8 +1,5 @@
 //! `dp`: one file a verb.
 
-// It panics where nobody reads, or the disk is full: `out` does not.
-#![deny(clippy::print_stdout)]
-
 mod bench;
 mod capture;
 mod completions;
@@ -12,14 +9,12 @@ mod doctor;
 mod enable;
 mod framing;
 mod graph;
-mod inherited;
 mod logp;
 mod ls;
 mod metrics;
 mod needs;
 mod node;
 mod origin;
-mod out;
 mod pair;
 mod program;
 mod recv;

@@ -49,13 +49,10 @@ pub const STOP: u8 = 0xff;
 pub fn finish(verb: &str, found: Result<String>) -> ExitCode {
     progress("");
     match found {
-        Ok(text) => match crate::out::put(text) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(why) => {
-                eprintln!("dp {verb}: {why}");
-                ExitCode::FAILURE
-            }
-        },
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("dp {verb}: {error}");
             ExitCode::FAILURE

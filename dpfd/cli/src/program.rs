@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{getegid, geteuid};
+use nix::unistd::{getegid, geteuid, getuid};
 
 /// Interpreters of interpreters are followed this far, as the kernel does.
 const SCRIPT_DEPTH: usize = 5;
@@ -18,10 +18,6 @@ const MAX_NOTES: usize = 4096;
 
 const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
-
-/// What to do where a program has more rights than its caller.
-pub const OWN_RIGHTS: &str =
-    "let the service manager give it its rights (User=, AmbientCapabilities=) in place of its file";
 
 /// Why the shim will not work in a program, and in which file that shows.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,13 +53,10 @@ impl Obstacle {
                 "take its build for glibc: in a container, an image of Debian or Ubuntu in place of Alpine"
             }
             Reason::OtherLoader(_) => "take its build for glibc",
-            Reason::SetUser(_) | Reason::SetGroup(_) | Reason::Capabilities => OWN_RIGHTS,
+            Reason::SetUser(_) | Reason::SetGroup(_) | Reason::Capabilities => {
+                "let the service manager give it its rights (User=, AmbientCapabilities=) in place of its file"
+            }
         }
-    }
-
-    /// Whether it is that the program gets more rights than its caller has.
-    pub fn is_of_rights(&self) -> bool {
-        matches!(self.reason, Reason::SetUser(_) | Reason::SetGroup(_) | Reason::Capabilities)
     }
 }
 
@@ -103,32 +96,20 @@ pub fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Who starts a program: a file's own rights are more than some have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
-    /// Whoever asks.
-    Me,
-    Root,
-    /// Somebody who is not root and whose numbers are not known.
-    Other,
-    /// Nobody: it runs, and what it was given is known from the kernel.
-    Known,
-}
-
 /// What keeps the shim out of this program; None also when the file cannot be looked at, because then
 /// executing it says more.
 pub fn obstacle(program: &Path) -> Option<Obstacle> {
-    obstacle_for(program, Caller::Me)
+    obstacle_for(program, getuid().is_root())
 }
 
-/// The same for who starts it.
-pub fn obstacle_for(program: &Path, caller: Caller) -> Option<Obstacle> {
+/// The same for root, or for a user who is not.
+pub fn obstacle_for(program: &Path, root: bool) -> Option<Obstacle> {
     let mut path = program.to_owned();
     for _ in 0..SCRIPT_DEPTH {
         let file = File::open(&path).ok()?;
         let Some(interpreter) = script_interpreter(&file) else {
             let reason =
-                raised_rights(&path, &file.metadata().ok()?, caller).or_else(|| unfit(&path, &file))?;
+                raised_rights(&path, &file.metadata().ok()?, root).or_else(|| unfit(&path, &file))?;
             return Some(Obstacle { file: path, reason });
         };
         path = interpreter;
@@ -146,24 +127,17 @@ fn script_interpreter(file: &File) -> Option<PathBuf> {
 }
 
 /// Rights that make the loader distrust the environment.
-fn raised_rights(path: &Path, meta: &Metadata, caller: Caller) -> Option<Reason> {
-    // Of a user whose numbers are not known, any others count as more.
-    let (user, group) = match caller {
-        Caller::Me => (Some(geteuid().as_raw()), Some(getegid().as_raw())),
-        Caller::Root => (Some(0), Some(0)),
-        Caller::Other => (None, None),
-        Caller::Known => return None,
-    };
+fn raised_rights(path: &Path, meta: &Metadata, root: bool) -> Option<Reason> {
     let mode = meta.permissions().mode();
-    if mode & 0o4000 != 0 && user != Some(meta.uid()) {
+    if mode & 0o4000 != 0 && meta.uid() != geteuid().as_raw() {
         return Some(Reason::SetUser(meta.uid()));
     }
     // Without group execution the bit means mandatory locking instead.
-    if mode & 0o2010 == 0o2010 && group != Some(meta.gid()) {
+    if mode & 0o2010 == 0o2010 && meta.gid() != getegid().as_raw() {
         return Some(Reason::SetGroup(meta.gid()));
     }
     let has_capabilities = || dp_edge::sys::xattr::has(path, c"security.capability").unwrap_or(false);
-    (user != Some(0) && has_capabilities()).then_some(Reason::Capabilities)
+    (!root && has_capabilities()).then_some(Reason::Capabilities)
 }
 
 /// What the program's ELF headers say against the shim.

@@ -7,8 +7,6 @@ use dp_rules::config::{self, environment, ConfigError, Found, Source};
 use dp_rules::Rules;
 use serde::Serialize;
 
-use crate::out;
-
 mod explain;
 mod reload;
 
@@ -79,10 +77,11 @@ impl Check {
         let (rules, found) = load(self.file.as_ref()).map_err(|error| error.to_string())?;
         if self.json {
             let all = (0..rules.iter().len()).filter_map(|i| Line::of(&rules, i, Some(&found.source)));
-            out::put(json(&all.collect::<Vec<_>>()) + "\n")
+            println!("{}", json(&all.collect::<Vec<_>>()));
         } else {
-            out::put(list(&rules, Some(&found.source)))
+            list(&rules, Some(&found.source));
         }
+        Ok(())
     }
 }
 
@@ -123,13 +122,12 @@ impl Line {
     }
 }
 
-/// The rules in order, a line for each with the place where it stands. `source`: none, they are those of the command line.
-pub fn list(rules: &Rules, source: Option<&Source>) -> String {
-    let lines = (0..rules.iter().len()).filter_map(|i| Line::of(rules, i, source));
-    lines
-        .map(|line| match source {
-            Some(_) => format!("{}: {}\n", line.place(), line.rule),
-            None => format!("{}\n", line.rule),
-        })
-        .collect()
+/// Prints the rules in order, each with the place where it stands. `source`: none, they are those of the command line.
+pub fn list(rules: &Rules, source: Option<&Source>) {
+    for line in (0..rules.iter().len()).filter_map(|i| Line::of(rules, i, source)) {
+        match source {
+            Some(_) => println!("{}: {}", line.place(), line.rule),
+            None => println!("{}", line.rule),
+        }
+    }
 }

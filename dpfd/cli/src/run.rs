@@ -91,7 +91,6 @@ fn run(args: Args) -> Failure {
             return failure;
         }
     }
-    crate::inherited::hand_on(&mut command);
     let error = command.exec();
     cannot_execute(Path::new(name), &error)
 }

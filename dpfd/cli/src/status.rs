@@ -4,7 +4,7 @@ mod processes;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,7 +13,6 @@ use serde::Serialize;
 use crate::enable::Where;
 use crate::ls::families::Family;
 use crate::ls::Listing;
-use crate::out;
 use crate::unit::{self, Home, Plan};
 use processes::{Program, Shim};
 
@@ -119,7 +118,7 @@ fn look(args: &Args) -> Result<bool, String> {
     if report.units.is_empty() && !args.json {
         eprintln!("dp status: no service is enabled; dp enable UNIT does that");
     }
-    out::put(text)?;
+    io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))?;
     Ok(report.units.iter().all(Service::is_fine))
 }
 

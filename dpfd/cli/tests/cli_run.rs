@@ -20,27 +20,6 @@ fn told(environment: &[(&str, &str)], words: &str) {
     assert!(out.stdout.is_empty(), "{environment:?}: it ran");
 }
 
-/// What the program has of SIGPIPE and of its standard streams is what dp was started with.
-#[test]
-fn the_program_has_signals_and_streams_as_they_were() {
-    for script in [
-        "trap '' PIPE; $DP grep SigIgn /proc/self/status",
-        "$DP grep SigIgn /proc/self/status",
-        "$DP ls /proc/self/fd <&-",
-        "$DP ls /proc/self/fd 2>&- <&-",
-    ] {
-        let said = |dp: &str| {
-            let mut shell = Command::new("sh");
-            shell.args(["-c", script]).env("DP_DISABLE", "1").env("DP", dp);
-            shell.output().unwrap().stdout
-        };
-        let natively = said("");
-        assert!(!natively.is_empty(), "{script}");
-        let run = concat!(env!("CARGO_BIN_EXE_dp"), " run --");
-        assert_eq!(String::from_utf8_lossy(&said(run)), String::from_utf8_lossy(&natively), "{script}");
-    }
-}
-
 #[test]
 fn a_number_that_the_shim_would_not_take_is_an_error() {
     told(

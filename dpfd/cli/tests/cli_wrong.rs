@@ -258,67 +258,6 @@ fn twenty_wrong_inputs_of_each_verb_are_told() {
     assert!(faults.is_empty(), "{} of them:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// What is to be done is done though nobody reads what is said of it; that it could not be written is told.
-#[test]
-fn nobody_who_reads_is_no_fault_and_a_full_disk_is_told() {
-    let place = Place::new("out");
-    let folder = place.0.join("etc/systemd/system");
-    fs::create_dir_all(&folder).unwrap();
-    let shim = place.0.join("usr/lib/dp/libdp_preload.so");
-    fs::create_dir_all(shim.parent().unwrap()).unwrap();
-    fs::write(&shim, "").unwrap();
-    for unit in ["one", "two"] {
-        fs::write(folder.join(format!("{unit}.service")), "[Service]\nExecStart=/bin/sleep 1\n").unwrap();
-    }
-    let root = place.0.to_str().unwrap();
-    for line in [
-        &["rules", "check"][..],
-        &["rules", "check", "--json"],
-        &["rules", "explain", "x", "127.0.0.1:80"],
-        &["run", "--dry-run", "true"],
-        &["ls", "--json"],
-        &["doctor", "--host"],
-        &["status", "--json", "--root", root],
-        &["metrics"],
-        &["completions", "bash"],
-        &["enable", "--root", root, "one", "two"],
-        &["disable", "--root", root, "one", "two"],
-    ] {
-        for full in [false, true] {
-            let (reader, writer) = nix::unistd::pipe().unwrap();
-            drop(reader);
-            let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-            command.args(line).env("DP_RUNTIME_DIR", place.0.join("registry")).env("DP_DRIVER", "user");
-            command
-                .env("DP_SHIM", env!("CARGO_BIN_EXE_dp"))
-                .env("HOME", &place.0)
-                .env_remove("XDG_CONFIG_HOME");
-            if line.contains(&root) {
-                command.env_remove("DP_SHIM");
-            }
-            command.stderr(Stdio::piped());
-            if full {
-                command.stdout(fs::File::options().write(true).open("/dev/full").unwrap());
-            } else {
-                command.stdout(writer);
-            }
-            let out = command.spawn().unwrap().wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&out.stderr);
-            assert!(!said.contains("panicked"), "{line:?}: {said}");
-            let code = out.status.code().expect("no signal ends it");
-            if full {
-                assert!(code != 0 && said.contains("standard output"), "{line:?}: {code} {said}");
-            } else if !line.contains(&"doctor") {
-                assert_eq!(code, 0, "{line:?}: {said}");
-            }
-        }
-        if line[0] == "enable" {
-            let made = |unit: &str| folder.join(format!("{unit}.service.d/50-directed-point.conf")).exists();
-            assert!(made("one") && made("two"));
-        }
-    }
-}
-
 /// A verb that is not in the table is one that nobody tried.
 #[test]
 fn each_verb_is_in_the_table() {

@@ -6,13 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use dp_channel::family::Reason;
-use nix::unistd::geteuid;
 
 use super::{advice, variables, Finding, Verdict};
 use crate::ls::families::{Family, State};
 use crate::ls::processes;
-use crate::ls::sockets::Sockets;
-use crate::program::Caller;
 use crate::{needs, program, shim};
 
 fn read(pid: u32, name: &str) -> Option<Vec<u8>> {
@@ -26,18 +23,6 @@ fn text(pid: u32, name: &str) -> Option<String> {
 /// Its name up to 15 bytes.
 pub fn comm(pid: u32) -> Option<String> {
     text(pid, "comm").map(|name| name.trim_end_matches('\n').to_owned())
-}
-
-/// The last part of the name that it was started by.
-pub fn started_as(pid: u32) -> Option<Vec<u8>> {
-    let line = read(pid, "cmdline")?;
-    let name = line.split(|&b| b == 0).next()?;
-    Some(name.rsplit(|&b| b == b'/').next()?.to_vec()).filter(|name| !name.is_empty())
-}
-
-/// Device and inode of the file that it executes.
-pub fn file(pid: u32) -> Option<(u64, u64)> {
-    fs::metadata(format!("/proc/{pid}/exe")).ok().map(|data| (data.dev(), data.ino()))
 }
 
 /// `redis-server (71)`.
@@ -60,14 +45,7 @@ pub fn parent(pid: u32) -> Option<u32> {
 pub fn of_file(file: &Path) -> Vec<Finding> {
     let obstacle = program::obstacle(file).map(|why| Finding::bad("program", why.to_string(), why.way_out()));
     let fit = || Finding::fine("program", "takes the shim; it does not run now: dp run -- starts it with it");
-    let mut found = vec![obstacle.unwrap_or_else(fit)];
-    // Root is whoever asks before a rollout, and mostly not whose service it will be.
-    let for_others = || program::obstacle_for(file, Caller::Other).filter(|_| geteuid().is_root());
-    if let (Verdict::Fine, Some(why)) = (found[0].verdict, for_others()) {
-        let text = format!("{why} where who starts it is not root");
-        found.push(Finding::note("program", text, why.way_out()));
-    }
-    found
+    vec![obstacle.unwrap_or_else(fit)]
 }
 
 /// All that there is to say.
@@ -84,7 +62,10 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
     if family.state == State::On {
         found.extend(connections(family));
     } else if family.state == State::Idle {
-        found.push(idle(Sockets::default().within_host(pid)));
+        found.push(Finding::fine(
+            "connections",
+            "none yet that could become a channel: TCP within this host, with more than three calls",
+        ));
     }
     found
 }
@@ -103,25 +84,9 @@ pub fn without(pid: u32) -> Without {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     // As the process itself sees the file, which may be in another root.
     let inside = PathBuf::from(format!("/proc/{pid}/exe"));
-    let text_of = |why: &program::Obstacle| {
-        why.to_string().replace(&inside.display().to_string(), &exe.display().to_string())
-    };
-    if is_secure(pid) {
-        // Which of its rights it was, its file tells; it may be a program that a privileged one has executed.
-        let of_file = program::obstacle_for(&inside, Caller::Other).filter(program::Obstacle::is_of_rights);
-        let text = of_file.map_or_else(
-            || {
-                format!(
-                    "{} has more rights than who started it, so the loader ignores the shim",
-                    exe.display()
-                )
-            },
-            |why| text_of(&why),
-        );
-        return Without::Obstacle(text, program::OWN_RIGHTS);
-    }
-    if let Some(why) = program::obstacle_for(&inside, Caller::Known) {
-        return Without::Obstacle(text_of(&why), why.way_out());
+    if let Some(why) = program::obstacle(&inside) {
+        let text = why.to_string().replace(&inside.display().to_string(), &exe.display().to_string());
+        return Without::Obstacle(text, why.way_out());
     }
     let environ = read(pid, "environ").unwrap_or_default();
     let named = environ
@@ -132,13 +97,6 @@ pub fn without(pid: u32) -> Without {
     } else {
         Without::Started
     }
-}
-
-/// Whether the kernel has told the loader to distrust its environment (AT_SECURE).
-fn is_secure(pid: u32) -> bool {
-    let auxv = read(pid, "auxv").unwrap_or_default();
-    let word = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).unwrap_or(0);
-    auxv.chunks_exact(16).any(|entry| word(&entry[..8]) == libc::AT_SECURE && word(&entry[8..]) != 0)
 }
 
 /// The path of its control group.
@@ -241,19 +199,6 @@ fn surroundings(pid: u32) -> Vec<Finding> {
         found.push(Finding::note("network", "it is in another network namespace than you", way_out));
     }
     found
-}
-
-/// A process of which no connection is followed, with so many that are open within this host.
-fn idle(open: usize) -> Finding {
-    if open == 0 {
-        let text = "none yet that could become a channel: TCP within this host, with more than three calls";
-        return Finding::fine("connections", text);
-    }
-    Finding::note(
-        "connections",
-        format!("{open} open within this host, and none of them is followed: they had no more than three calls, the rules leave them on TCP, or the shim had no memory for its notes"),
-        "dp rules explain names the rule; a program that was started with DP_LOG=stderr tells where it is left alone, as by a filter that forbids memfd_create(2)",
-    )
 }
 
 /// What became of the family's connections.

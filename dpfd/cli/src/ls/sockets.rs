@@ -33,18 +33,8 @@ impl Sockets {
     /// The processes that have the socket with these ends, seen from where `pid` is. `None`: there is no such socket, it
     /// waits to be accepted, or nobody who may be seen has it.
     pub fn holders(&mut self, pid: u32, own: SocketAddr, other: SocketAddr) -> Option<HashSet<u32>> {
-        let inode = *self.table(pid)?.by_ends.get(&(unscoped(own), unscoped(other)))?;
+        let inode = *self.table(pid)?.by_ends.get(&(own, other))?;
         self.owners.get_or_insert_with(owners).get(&inode).cloned()
-    }
-
-    /// How many connections process `pid` has open whose other end is in its network namespace as well.
-    pub fn within_host(&mut self, pid: u32) -> usize {
-        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let links = fds.filter_map(|fd| fs::read_link(fd.path()).ok());
-        let inodes: HashSet<u64> = links.filter_map(|link| socket(&link.to_string_lossy())).collect();
-        let Some(table) = self.table(pid) else { return 0 };
-        let ends = inodes.iter().filter_map(|inode| table.by_inode.get(inode));
-        ends.filter(|(own, other)| table.by_ends.contains_key(&(*other, *own))).count()
     }
 
     fn table(&mut self, pid: u32) -> Option<&Table> {
@@ -74,11 +64,6 @@ impl Table {
             }
         }
     }
-}
-
-/// As the kernel's table has it, which tells no scope of an address that holds on a link only.
-fn unscoped(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip(), address.port())
 }
 
 /// `0100007F:1F90`, or as long as an IPv6 address: words as this machine has them in memory.
@@ -137,7 +122,6 @@ mod tests {
         assert_eq!(found("127.0.0.1:40000", "127.0.0.1:8080"), None);
         assert_eq!(found("127.0.0.1:80", "127.0.0.1:81"), Some(79));
         assert_eq!(found("[::1]:80", "[::1]:82"), Some(80));
-        assert_eq!(unscoped("[fe80::1%2]:80".parse().unwrap()), "[fe80::1]:80".parse().unwrap());
         assert_eq!(table.by_inode[&78].0, "127.0.0.1:8080".parse().unwrap());
         assert_eq!(address("0100007F"), None);
         assert_eq!(address("0100007:1F90"), None);
@@ -153,10 +137,8 @@ mod tests {
         let holders = |own, other| Sockets::default().holders(me, own, other);
         assert!(holders(own, other).unwrap().contains(&me));
         assert_eq!(holders(other, own), None, "not accepted yet");
-        assert_eq!(Sockets::default().within_host(me), 0);
         let (_server, _) = listener.accept().unwrap();
         assert!(holders(other, own).unwrap().contains(&me));
-        assert!(Sockets::default().within_host(me) >= 2);
         use std::os::fd::AsRawFd;
         assert_eq!(Sockets::default().local(me, client.as_raw_fd() as u32), Some(own));
     }

@@ -1,7 +1,7 @@
 //! `dp rules explain`: which rule decides about a connection, and why.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,6 @@ use dp_rules::{cgroup, Direction, Files, Names, Program, Question, Rules};
 use serde::Serialize;
 
 use super::{json, load, Line};
-use crate::out;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -109,10 +108,15 @@ pub fn run(args: &Args) -> Result<(), String> {
         direction: if args.listen { Direction::Listen } else { Direction::Connect },
         addr: args.address.ip(),
         port: args.address.port(),
-        here: args.listen || is_of_this_host(args.address),
+        here: args.listen || is_of_this_host(args.address.ip()),
     };
     let answer = answer(&rules, &question, |i| Line::of(&rules, i, Some(&found.source)));
-    out::put(if args.json { json(&answer) + "\n" } else { answer.told() })
+    if args.json {
+        println!("{}", json(&answer));
+    } else {
+        answer.tell();
+    }
+    Ok(())
 }
 
 fn answer(rules: &Rules, question: &Question, line: impl Fn(usize) -> Option<Line>) -> Answer {
@@ -130,10 +134,9 @@ fn answer(rules: &Rules, question: &Question, line: impl Fn(usize) -> Option<Lin
     }
 }
 
-/// Whether an address is one of this host's, as far as this network namespace has it. One that holds on a link only is asked for there.
-fn is_of_this_host(mut addr: SocketAddr) -> bool {
-    addr.set_port(0);
-    addr.ip().to_canonical().is_loopback() || std::net::UdpSocket::bind(addr).is_ok()
+/// Whether an address is one of this host's, as far as this network namespace has it.
+fn is_of_this_host(addr: IpAddr) -> bool {
+    addr.to_canonical().is_loopback() || std::net::UdpSocket::bind((addr, 0)).is_ok()
 }
 
 fn notes(channel: bool, question: &Question) -> Vec<&'static str> {
@@ -147,20 +150,19 @@ fn notes(channel: bool, question: &Question) -> Vec<&'static str> {
 }
 
 impl Answer {
-    fn told(&self) -> String {
+    fn tell(&self) {
         let settings = self.settings.as_ref().map_or_else(String::new, |text| format!(", {text}"));
-        let mut text = format!("{}{settings}\n", self.action);
-        text += &match &self.because {
-            Some(line) if line.line.is_some() => format!("decided by {}: {}\n", line.place(), line.rule),
-            Some(line) => format!("decided by the rule that completes the list: {}\n", line.rule),
-            None => "no rule matches, so it stays on TCP\n".into(),
-        };
+        println!("{}{settings}", self.action);
+        match &self.because {
+            Some(line) if line.line.is_some() => println!("decided by {}: {}", line.place(), line.rule),
+            Some(line) => println!("decided by the rule that completes the list: {}", line.rule),
+            None => println!("no rule matches, so it stays on TCP"),
+        }
         for Passed { line, is_for } in &self.passed_over {
-            text += &format!("passed over {}: {} (for {is_for})\n", line.place(), line.rule);
+            println!("passed over {}: {} (for {is_for})", line.place(), line.rule);
         }
         for note in &self.notes {
-            text += &format!("note: {note}\n");
+            println!("note: {note}");
         }
-        text
     }
 }

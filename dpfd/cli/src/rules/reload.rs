@@ -5,10 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::geteuid;
-
 use super::load;
-use crate::out::Out;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -25,40 +22,29 @@ pub fn run(args: &Args) -> Result<(), String> {
             "the rules are those of DP_RULES, which running programs keep; unset it, or name a file".into()
         );
     };
-    let mut out = Out::default();
     let mut made = 0;
-    let (mut wrong, mut others) = (Vec::new(), Vec::new());
+    let mut wrong = Vec::new();
     for mark in places.mark_files() {
         match make(&mark) {
             Ok(true) => {
                 made += 1;
-                out.say(format_args!(
+                println!(
                     "{}: programs that look there read the rules anew at their next connection",
                     mark.display()
-                ));
+                );
             }
             // No rules can be there either.
             Ok(false) => {}
-            // The system's is root's to make.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !geteuid().is_root() => {
-                others.push(format!("{}: {error}; who looks there is told by root", mark.display()));
-            }
             Err(error) => wrong.push(format!("{}: {error}", mark.display())),
         }
     }
     if made > 0 {
-        others.iter().for_each(|why| eprintln!("dp rules: note: {why}"));
-    } else {
-        wrong.append(&mut others);
+        return Ok(());
     }
-    if made == 0 && wrong.is_empty() {
+    if wrong.is_empty() {
         wrong.push("there is no folder for rules; make ~/.config/dp or /etc/dp".into());
     }
-    match made {
-        0 => Err(format!("{}; nobody was told", wrong.join("; "))),
-        _ if !wrong.is_empty() => Err(format!("{}; who looks there was not told", wrong.join("; "))),
-        _ => out.end(),
-    }
+    Err(format!("{}; nobody was told", wrong.join("; ")))
 }
 
 /// Makes a mark anew; false: its folder does not exist.

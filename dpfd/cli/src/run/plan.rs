@@ -8,7 +8,7 @@ use dp_rules::Rules;
 
 use super::{cannot_execute, check_variables, Args, Failure, FAILED, USAGE};
 use crate::rules::list;
-use crate::{out, program, shim};
+use crate::{program, shim};
 
 /// Tells it; fails as running would, before the program is started.
 pub fn tell(args: &Args) -> Result<(), Failure> {
@@ -16,10 +16,10 @@ pub fn tell(args: &Args) -> Result<(), Failure> {
     crate::warn_of_slips("run");
     let missing = || cannot_execute(Path::new(name), &std::io::ErrorKind::NotFound.into());
     let found = program::find(name, env::var_os("PATH").as_deref()).filter(|path| path.exists());
-    let mut text = format!("program: {}\n", found.as_ref().ok_or_else(missing)?.display());
-    let put = |text: String| out::put(text).map_err(|why| Failure::new(FAILED, why));
+    println!("program: {}", found.as_ref().ok_or_else(missing)?.display());
     if config::disabled() {
-        return put(text + "shim: none, DP_DISABLE is set\n");
+        println!("shim: none, DP_DISABLE is set");
+        return Ok(());
     }
     check_variables()?;
     let mut rules = Rules::DEFAULT;
@@ -32,18 +32,18 @@ pub fn tell(args: &Args) -> Result<(), Failure> {
     };
     let shim = shim::find().map_err(|error| Failure::new(FAILED, error))?;
     let preload = shim::preload(&shim, env::var_os("LD_PRELOAD")).map_err(|e| Failure::new(FAILED, e))?;
-    text += &match found.as_deref().and_then(program::obstacle) {
-        Some(obstacle) if obstacle.refuses_shim() => format!("shim: none, {obstacle}\n"),
-        Some(obstacle) => format!("shim: LD_PRELOAD={}, in vain: {obstacle}\n", preload.to_string_lossy()),
-        None => format!("shim: LD_PRELOAD={}\n", preload.to_string_lossy()),
-    };
-    text += &match &from {
-        Some(source) => format!("rules: of {source}\n"),
-        None => "rules: of the options\n".into(),
-    };
-    text += &list(&rules, from.as_ref());
-    if let Ok(Some(log)) = config::log::check() {
-        text += &format!("log: to {log}\n");
+    match found.as_deref().and_then(program::obstacle) {
+        Some(obstacle) if obstacle.refuses_shim() => println!("shim: none, {obstacle}"),
+        Some(obstacle) => println!("shim: LD_PRELOAD={}, in vain: {obstacle}", preload.to_string_lossy()),
+        None => println!("shim: LD_PRELOAD={}", preload.to_string_lossy()),
     }
-    put(text)
+    match &from {
+        Some(source) => println!("rules: of {source}"),
+        None => println!("rules: of the options"),
+    }
+    list(&rules, from.as_ref());
+    if let Ok(Some(log)) = config::log::check() {
+        println!("log: to {log}");
+    }
+    Ok(())
 }

@@ -7,8 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{filter, order, postgres, Home, Unit};
-use crate::needs;
-use crate::program::{self, Caller};
+use crate::{needs, program};
 
 /// What a unit's settings mean for the shim.
 #[derive(Debug, Default)]
@@ -126,8 +125,7 @@ impl Needed {
                 "it stands for other units and starts nothing itself; name those, systemctl list-dependencies {unit} lists them"
             ));
         }
-        let caller = if as_root { Caller::Root } else { Caller::Other };
-        for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), caller)) {
+        for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), as_root)) {
             self.refusals.push(format!("{found}; it stays on TCP; way out: {}", found.way_out()));
         }
     }
