@@ -2,16 +2,12 @@
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 
-use nix::sys::resource::{getrlimit, setrlimit, Resource};
-use nix::sys::socket::{setsockopt, sockopt};
-use nix::sys::time::TimeVal;
 use tiny_http::{Header, Method, Response, Server};
 
 /// Where it is served.
@@ -41,23 +37,12 @@ impl FromStr for Place {
     }
 }
 
-/// One who asks and does not read is in nobody's way for longer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// Serves until the process is ended.
 pub fn serve(place: &Place) -> Result<(), String> {
-    // A connection takes two, and there may be many that say nothing.
-    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
-    // A server whose listening thread is gone would wait for ever.
-    let told = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        told(panic);
-        std::process::exit(1);
-    }));
     let server = match place {
-        Place::Tcp(addr) => listen(*addr).map_err(|why| format!("{addr}: {why}{}", way_out(place, &*why)))?,
+        Place::Tcp(addr) => {
+            Server::http(addr).map_err(|why| format!("{addr}: {why}{}", way_out(place, &*why)))?
+        }
         Place::Unix(path) => {
             make_room(path)?;
             Server::http_unix(path)
@@ -92,14 +77,6 @@ pub fn serve(place: &Place) -> Result<(), String> {
         let _ = request.respond(answer);
     }
     Err("the server has ended".into())
-}
-
-/// Connections of TCP have the limit for sending of the socket that they come from; with one for receiving accept(2) would end, too.
-fn listen(addr: SocketAddr) -> Result<Server, Box<dyn Error + Send + Sync>> {
-    let listener = TcpListener::bind(addr)?;
-    let patience = TimeVal::new(PATIENCE.as_secs() as i64, 0);
-    setsockopt(&listener, sockopt::SendTimeout, &patience).map_err(io::Error::from)?;
-    Server::from_listener(listener, None)
 }
 
 /// What to do where it cannot be served.
