@@ -3,21 +3,23 @@
 mod advice;
 mod gateway;
 mod host;
+mod names;
+mod neighbours;
 pub mod process;
+mod report;
 mod variables;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use dp_rules::Pattern;
 use serde::Serialize;
 
 use crate::ls::families::Family;
 use crate::ls::Listing;
-use crate::{ls, program};
+use crate::program;
 
 /// Tell why a program is, or is not, on channels, and what would change that.
 #[derive(clap::Args)]
@@ -88,8 +90,17 @@ struct Diagnosis<'a> {
     version: u32,
     dp: &'static str,
     examined: &'a [Examined],
+    #[serde(flatten)]
+    report: Option<report::Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     listing: Option<&'a Listing>,
+}
+
+impl<'a> Diagnosis<'a> {
+    fn of(examined: &'a [Examined], listing: Option<&'a Listing>) -> Diagnosis<'a> {
+        let report = listing.map(|listing| report::Report::look(&listing.families));
+        Diagnosis { version: 1, dp: env!("CARGO_PKG_VERSION"), examined, report, listing }
+    }
 }
 
 pub fn main(args: Args) -> ExitCode {
@@ -112,15 +123,13 @@ fn diagnose(args: &Args) -> Result<Verdict, String> {
     if let Some(whom) = &args.whom {
         examined.extend(of(whom, &listing)?);
     }
-    let diagnosis =
-        |listing| Diagnosis { version: 1, dp: env!("CARGO_PKG_VERSION"), examined: &examined, listing };
-    let text = if args.json { json(&diagnosis(None)) } else { told(&examined) };
-    io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))?;
     if let Some(file) = &args.report {
         let listing = listing.with_gateway("doctor");
-        write_new(file, &json(&diagnosis(Some(&listing))))?;
+        write_new(file, &json(&Diagnosis::of(&examined, Some(&listing))))?;
         eprintln!("dp doctor: {}: names, numbers and addresses of this host's programs are in it; read it before you send it", file.display());
     }
+    // Behind the report, which is written whoever reads this.
+    crate::say::text(&if args.json { json(&Diagnosis::of(&examined, None)) } else { told(&examined) })?;
     Ok(examined.iter().flat_map(|e| &e.findings).map(|f| f.verdict).max().unwrap_or(Verdict::Fine))
 }
 
@@ -155,27 +164,27 @@ fn of(whom: &str, listing: &Listing) -> Result<Vec<Examined>, String> {
             false => Err(format!("there is no process {pid}")),
         };
     }
-    let pattern = Pattern::new(whom.rsplit('/').next().unwrap_or(whom)).filter(|_| !whom.contains('/'));
-    let running =
-        pattern.map_or(Ok(Vec::new()), |pattern| running(&pattern)).map_err(|e| format!("/proc: {e}"))?;
+    let path = std::env::var_os("PATH");
+    let file = program::find(whom.as_ref(), path.as_deref()).filter(|file| file.exists());
+    let (running, all_seen) = match (whom.contains('/'), &file) {
+        (true, Some(file)) => names::executing(file),
+        (true, None) => Ok((Vec::new(), true)),
+        (false, _) => names::called(whom).map(|pids| (pids, true)),
+    }
+    .map_err(|error| format!("/proc: {error}"))?;
     let running = firsts(&running, process::parent, &listing.families);
     if !running.is_empty() {
         return Ok(running.into_iter().map(examine).collect());
     }
-    let path = std::env::var_os("PATH");
-    let file = program::find(whom.as_ref(), path.as_deref()).filter(|file| file.exists());
     let file = file.ok_or_else(|| format!("{whom}: no process has that name, and no program"))?;
     if !program::is_executable(&file) {
         return Err(format!("{whom}: is no file that can be executed; name a program or a process"));
     }
-    Ok(vec![Examined { what: file.display().to_string(), pid: None, findings: process::of_file(&file) }])
-}
-
-/// Processes with such a name.
-fn running(pattern: &Pattern) -> io::Result<Vec<u32>> {
-    let me = std::process::id();
-    let is_named = |pid: u32| process::comm(pid).is_some_and(|name| pattern.matches(name.as_bytes()));
-    Ok(ls::processes::numbers()?.into_iter().filter(|&pid| pid != me && is_named(pid)).collect())
+    Ok(vec![Examined {
+        what: file.display().to_string(),
+        pid: None,
+        findings: process::of_file(&file, all_seen),
+    }])
 }
 
 /// Those of which another one tells nothing: what is said of one holds for its family, and for what it forked that has none of its

@@ -6,6 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::say::{self, Lines};
 use crate::unit::{self, Home, Plan};
 
 /// Which manager's units, and where.
@@ -72,6 +73,7 @@ pub fn main(args: Args) -> ExitCode {
     if refused {
         return failed("enable", "nothing was changed");
     }
+    let mut lines = Lines::default();
     let mut units = Vec::new();
     let mut written: Vec<(Plan, Option<String>)> = Vec::new();
     for (name, plan) in plans.into_iter().filter_map(|(name, plan)| Some((name, plan.ok()?))) {
@@ -82,28 +84,33 @@ pub fn main(args: Args) -> ExitCode {
             eprintln!("dp enable: {}: note: {note}", plan.unit);
         }
         if args.dry_run {
-            print!("# {}\n{}", plan.file.display(), plan.text);
+            if let Err(why) = say::text(&format!("# {}\n{}", plan.file.display(), plan.text)) {
+                return failed("enable", &why);
+            }
             continue;
         }
         units.push(plan.unit.clone());
         match put(&plan.file, &plan.text) {
             Err(why) => {
                 eprintln!("dp enable: {}: {why}", plan.unit);
-                return taken_back(&home, &written);
+                return taken_back(&home, &written, lines);
             }
-            Ok(Put::Same) => println!("{}: is enabled already", plan.unit),
+            Ok(Put::Same) => lines.say(format!("{}: is enabled already", plan.unit)),
             Ok(Put::New(former)) => {
-                println!("{}: {} written", plan.unit, plan.file.display());
-                plan.opened.iter().for_each(|line| println!("{}: opened: {}", plan.unit, short(line)));
+                lines.say(format!("{}: {} written", plan.unit, plan.file.display()));
+                plan.opened
+                    .iter()
+                    .for_each(|line| lines.say(format!("{}: opened: {}", plan.unit, short(line))));
                 written.push((plan, former));
             }
         }
     }
-    told("enable", &home, &units, args.now)
+    let done = told("enable", &home, &units, args.now, &mut lines);
+    ended("enable", done, lines)
 }
 
 /// Undoes what was written, since a later unit could not be enabled.
-fn taken_back(home: &Home, written: &[(Plan, Option<String>)]) -> ExitCode {
+fn taken_back(home: &Home, written: &[(Plan, Option<String>)], mut lines: Lines) -> ExitCode {
     let mut stay = Vec::new();
     for (plan, former) in written.iter().rev() {
         let undone = match former {
@@ -111,7 +118,7 @@ fn taken_back(home: &Home, written: &[(Plan, Option<String>)]) -> ExitCode {
             None => take(&plan.file).map(|_| ()),
         };
         match undone {
-            Ok(()) => println!("{}: {} is as it was", plan.unit, plan.file.display()),
+            Ok(()) => lines.say(format!("{}: {} is as it was", plan.unit, plan.file.display())),
             Err(why) => {
                 eprintln!("dp enable: {}: what was written stays: {why}", plan.unit);
                 stay.push(plan.unit.clone());
@@ -119,7 +126,7 @@ fn taken_back(home: &Home, written: &[(Plan, Option<String>)]) -> ExitCode {
         }
     }
     // systemd is to know what is there, whatever else is wrong.
-    let _ = told("enable", home, &stay, false);
+    let _ = told("enable", home, &stay, false, &mut lines);
     let all = stay.is_empty();
     failed("enable", if all { "nothing was changed" } else { "not all is as it was" })
 }
@@ -141,24 +148,34 @@ pub fn disable(args: DisableArgs) -> ExitCode {
         strange.iter().for_each(|why| eprintln!("dp disable: {why}"));
         return failed("disable", "nothing was changed");
     }
+    let mut lines = Lines::default();
     let mut changed = Vec::new();
     for name in names {
         match take(&home.drop_in(&name)) {
             Err(why) => {
                 // Those before it are disabled, and systemd is to know.
-                let _ = told("disable", &home, &changed, false);
+                let _ = told("disable", &home, &changed, false, &mut lines);
                 return failed("disable", &why);
             }
-            Ok(false) => println!("{name}: is not enabled"),
+            Ok(false) => lines.say(format!("{name}: is not enabled")),
             Ok(true) => {
-                println!("{name}: {} removed", home.drop_in(&name).display());
+                lines.say(format!("{name}: {} removed", home.drop_in(&name).display()));
                 changed.push(name.clone());
             }
         }
         let left = home.read(&name).ok().and_then(|unit| unit::left(&home, &unit));
         left.iter().for_each(|note| eprintln!("dp disable: {name}: note: {note}"));
     }
-    told("disable", &home, &changed, args.now)
+    let done = told("disable", &home, &changed, args.now, &mut lines);
+    ended("disable", done, lines)
+}
+
+/// What is done is done; that it could not be told is a failure of its own.
+fn ended(verb: &str, done: ExitCode, lines: Lines) -> ExitCode {
+    match lines.end() {
+        Ok(()) => done,
+        Err(why) => failed(verb, &format!("{why}; dp status tells what was done")),
+    }
 }
 
 fn failed(verb: &str, why: &str) -> ExitCode {
@@ -220,7 +237,7 @@ fn take(file: &Path) -> Result<bool, String> {
 }
 
 /// Tells systemd, and restarts what is to be restarted.
-fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
+fn told(verb: &str, home: &Home, units: &[String], now: bool, lines: &mut Lines) -> ExitCode {
     if units.is_empty() {
         return ExitCode::SUCCESS;
     }
@@ -231,7 +248,7 @@ fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
             return failed(verb, "no systemd runs here, so nothing was restarted");
         }
         if home.is_live() {
-            println!("no systemd runs here; where it does: systemctl{manager} daemon-reload");
+            lines.say(format!("no systemd runs here; where it does: systemctl{manager} daemon-reload"));
         }
         return ExitCode::SUCCESS;
     };
@@ -247,7 +264,7 @@ fn told(verb: &str, home: &Home, units: &[String], now: bool) -> ExitCode {
         Some(Err(why)) => failed(verb, &why),
         Some(Ok(())) => ExitCode::SUCCESS,
         None => {
-            println!("what runs stays as it is until: systemctl{manager} {}", restart.join(" "));
+            lines.say(format!("what runs stays as it is until: systemctl{manager} {}", restart.join(" ")));
             ExitCode::SUCCESS
         }
     }

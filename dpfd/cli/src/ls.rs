@@ -6,7 +6,7 @@ pub mod filter;
 pub mod flows;
 mod lines;
 pub mod processes;
-mod sockets;
+pub mod sockets;
 pub mod table;
 
 use std::io::{self, IsTerminal, Write};
@@ -74,15 +74,17 @@ pub fn main(args: Args) -> ExitCode {
     // A terminal shows one list at a time; a file, or another program, gets one after the other.
     let screen = io::stdout().is_terminal() && !args.json_lines;
     loop {
+        // What cannot be written, the list says next.
         if screen {
-            print!("\x1b[H\x1b[2J");
+            let _ = crate::say::text("\x1b[H\x1b[2J");
         }
         match args.once() {
-            Ok(ExitCode::SUCCESS) => {}
-            Ok(code) | Err(code) => return code,
+            // A registry that cannot be read now may be mended by the next look.
+            Ok(_) => {}
+            Err(code) => return code,
         }
         if !screen && !args.json_lines {
-            println!();
+            let _ = crate::say::text("\n");
         }
         std::thread::sleep(every);
     }

@@ -1,5 +1,11 @@
 //! `dp`: one file a verb.
 
+// Standard output may be closed or full: `say` writes there without a panic.
+#![deny(clippy::print_stdout)]
+
+#[macro_use]
+mod say;
+
 mod bench;
 mod capture;
 mod completions;

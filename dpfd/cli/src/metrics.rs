@@ -1,5 +1,6 @@
 //! `dp metrics`: what `dp ls` lists, as Prometheus reads it: once, into a file, or served.
 
+mod http;
 mod serve;
 mod text;
 

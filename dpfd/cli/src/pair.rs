@@ -49,10 +49,13 @@ pub const STOP: u8 = 0xff;
 pub fn finish(verb: &str, found: Result<String>) -> ExitCode {
     progress("");
     match found {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => match crate::say::text(&text) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("dp {verb}: {why}");
+                ExitCode::FAILURE
+            }
+        },
         Err(error) => {
             eprintln!("dp {verb}: {error}");
             ExitCode::FAILURE

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{getegid, geteuid, getuid};
+use nix::unistd::{getgid, getuid};
 
 /// Interpreters of interpreters are followed this far, as the kernel does.
 const SCRIPT_DEPTH: usize = 5;
@@ -35,6 +35,23 @@ enum Reason {
     SetUser(u32),
     SetGroup(u32),
     Capabilities,
+    /// The kernel says so of a process; its file does not show why.
+    Secure,
+}
+
+/// Who starts a program; none: somebody of whom that is not known. A file that gives its process other rights than its starter
+/// has, makes the loader ignore the shim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Starter {
+    pub user: Option<u32>,
+    pub group: Option<u32>,
+}
+
+impl Starter {
+    /// Whoever runs this command.
+    pub fn this() -> Starter {
+        Starter { user: Some(getuid().as_raw()), group: Some(getgid().as_raw()) }
+    }
 }
 
 impl Obstacle {
@@ -53,7 +70,7 @@ impl Obstacle {
                 "take its build for glibc: in a container, an image of Debian or Ubuntu in place of Alpine"
             }
             Reason::OtherLoader(_) => "take its build for glibc",
-            Reason::SetUser(_) | Reason::SetGroup(_) | Reason::Capabilities => {
+            Reason::SetUser(_) | Reason::SetGroup(_) | Reason::Capabilities | Reason::Secure => {
                 "let the service manager give it its rights (User=, AmbientCapabilities=) in place of its file"
             }
         }
@@ -76,6 +93,9 @@ impl fmt::Display for Obstacle {
             Reason::SetUser(user) => write!(f, "is setuid (user {user}), so the loader ignores the shim"),
             Reason::SetGroup(group) => write!(f, "is setgid (group {group}), so the loader ignores the shim"),
             Reason::Capabilities => f.write_str("has file capabilities, so the loader ignores the shim"),
+            Reason::Secure => {
+                f.write_str("was started with other rights than its caller's, so the loader ignores the shim")
+            }
         }
     }
 }
@@ -99,17 +119,30 @@ pub fn is_executable(file: &Path) -> bool {
 /// What keeps the shim out of this program; None also when the file cannot be looked at, because then
 /// executing it says more.
 pub fn obstacle(program: &Path) -> Option<Obstacle> {
-    obstacle_for(program, getuid().is_root())
+    obstacle_for(program, Starter::this())
 }
 
-/// The same for root, or for a user who is not.
-pub fn obstacle_for(program: &Path, root: bool) -> Option<Obstacle> {
+/// The same for somebody who starts it.
+pub fn obstacle_for(program: &Path, starter: Starter) -> Option<Obstacle> {
+    obstacle_with(program, |path, meta| raised_rights(path, meta, starter))
+}
+
+/// The same of the program of a process that `starter` started. `distrusted`: whether the loader ignored the environment, where
+/// the kernel tells.
+pub fn obstacle_of_process(program: &Path, starter: Starter, distrusted: Option<bool>) -> Option<Obstacle> {
+    obstacle_with(program, |path, meta| match distrusted {
+        Some(false) => None,
+        Some(true) => Some(raised_rights(path, meta, starter).unwrap_or(Reason::Secure)),
+        None => raised_rights(path, meta, starter),
+    })
+}
+
+fn obstacle_with(program: &Path, raised: impl Fn(&Path, &Metadata) -> Option<Reason>) -> Option<Obstacle> {
     let mut path = program.to_owned();
     for _ in 0..SCRIPT_DEPTH {
         let file = File::open(&path).ok()?;
         let Some(interpreter) = script_interpreter(&file) else {
-            let reason =
-                raised_rights(&path, &file.metadata().ok()?, root).or_else(|| unfit(&path, &file))?;
+            let reason = raised(&path, &file.metadata().ok()?).or_else(|| unfit(&path, &file))?;
             return Some(Obstacle { file: path, reason });
         };
         path = interpreter;
@@ -127,17 +160,17 @@ fn script_interpreter(file: &File) -> Option<PathBuf> {
 }
 
 /// Rights that make the loader distrust the environment.
-fn raised_rights(path: &Path, meta: &Metadata, root: bool) -> Option<Reason> {
+fn raised_rights(path: &Path, meta: &Metadata, starter: Starter) -> Option<Reason> {
     let mode = meta.permissions().mode();
-    if mode & 0o4000 != 0 && meta.uid() != geteuid().as_raw() {
+    if mode & 0o4000 != 0 && starter.user != Some(meta.uid()) {
         return Some(Reason::SetUser(meta.uid()));
     }
     // Without group execution the bit means mandatory locking instead.
-    if mode & 0o2010 == 0o2010 && meta.gid() != getegid().as_raw() {
+    if mode & 0o2010 == 0o2010 && starter.group != Some(meta.gid()) {
         return Some(Reason::SetGroup(meta.gid()));
     }
     let has_capabilities = || dp_edge::sys::xattr::has(path, c"security.capability").unwrap_or(false);
-    (!root && has_capabilities()).then_some(Reason::Capabilities)
+    (starter.user != Some(0) && has_capabilities()).then_some(Reason::Capabilities)
 }
 
 /// What the program's ELF headers say against the shim.

@@ -7,6 +7,8 @@ use dp_rules::config::{self, environment, ConfigError, Found, Source};
 use dp_rules::Rules;
 use serde::Serialize;
 
+use crate::say::{self, Lines};
+
 mod explain;
 mod reload;
 
@@ -77,23 +79,24 @@ impl Check {
         let (rules, found) = load(self.file.as_ref()).map_err(|error| error.to_string())?;
         if self.json {
             let all = (0..rules.iter().len()).filter_map(|i| Line::of(&rules, i, Some(&found.source)));
-            println!("{}", json(&all.collect::<Vec<_>>()));
+            say::text(&json(&all.collect::<Vec<_>>()))
         } else {
-            list(&rules, Some(&found.source));
+            let mut lines = Lines::default();
+            list(&rules, Some(&found.source), &mut lines);
+            lines.end()
         }
-        Ok(())
     }
 }
 
 fn json(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("strings and numbers")
+    serde_json::to_string_pretty(value).expect("strings and numbers") + "\n"
 }
 
 /// A rule as people and programs are shown it.
 #[derive(Serialize)]
-struct Line {
+pub struct Line {
     /// As it would be written.
-    rule: String,
+    pub rule: String,
     action: &'static str,
     /// File, `DP_RULES`; null: in no text, the rule completes the list.
     text: Option<String>,
@@ -102,7 +105,7 @@ struct Line {
 }
 
 impl Line {
-    fn of(rules: &Rules, i: usize, source: Option<&Source>) -> Option<Line> {
+    pub fn of(rules: &Rules, i: usize, source: Option<&Source>) -> Option<Line> {
         let (rule, origin) = rules.get(i)?;
         let stands = source.filter(|_| origin.line > 0);
         Some(Line {
@@ -114,7 +117,7 @@ impl Line {
         })
     }
 
-    fn place(&self) -> String {
+    pub fn place(&self) -> String {
         match (&self.text, self.line, self.column) {
             (Some(text), Some(line), Some(column)) => format!("{text}:{line}:{column}"),
             _ => "(added)".into(),
@@ -123,11 +126,11 @@ impl Line {
 }
 
 /// Prints the rules in order, each with the place where it stands. `source`: none, they are those of the command line.
-pub fn list(rules: &Rules, source: Option<&Source>) {
+pub fn list(rules: &Rules, source: Option<&Source>, lines: &mut Lines) {
     for line in (0..rules.iter().len()).filter_map(|i| Line::of(rules, i, source)) {
         match source {
-            Some(_) => println!("{}: {}", line.place(), line.rule),
-            None => println!("{}", line.rule),
+            Some(_) => lines.say(format!("{}: {}", line.place(), line.rule)),
+            None => lines.say(line.rule),
         }
     }
 }

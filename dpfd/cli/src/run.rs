@@ -12,6 +12,7 @@ use dp_rules::{Action, Direction, Place, Rule, RuleError, Rules};
 
 use crate::{program, shim};
 
+mod inherited;
 mod plan;
 
 /// Something in the command line or in the rules cannot be used.
@@ -91,6 +92,7 @@ fn run(args: Args) -> Failure {
             return failure;
         }
     }
+    inherited::hand_on(&mut command);
     let error = command.exec();
     cannot_execute(Path::new(name), &error)
 }

@@ -22,6 +22,8 @@ pub enum ShimError {
         "{0}: the loader takes no path with a space or colon; copy it elsewhere and set DP_SHIM to that"
     )]
     Separator(PathBuf),
+    #[error("{0}: systemd reads %, quotes and \\ in a path otherwise than the loader; copy it elsewhere and set DP_SHIM to that")]
+    Specifier(PathBuf),
 }
 
 /// The shim's absolute path: `DP_SHIM`; beside this command; `dp` in one of the usual folders of libraries, from this

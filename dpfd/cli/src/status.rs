@@ -4,7 +4,7 @@ mod processes;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -118,7 +118,7 @@ fn look(args: &Args) -> Result<bool, String> {
     if report.units.is_empty() && !args.json {
         eprintln!("dp status: no service is enabled; dp enable UNIT does that");
     }
-    io::stdout().write_all(text.as_bytes()).map_err(|error| format!("standard output: {error}"))?;
+    crate::say::text(&text)?;
     Ok(report.units.iter().all(Service::is_fine))
 }
 
@@ -227,6 +227,7 @@ impl Service {
             (Shim::Absent, "started without it"),
             (Shim::Unseen, "not to be seen: ask as root"),
             (Shim::Unfit, "that cannot have it (dp doctor PID tells why)"),
+            (Shim::Disabled, "with DP_DISABLE set, which keeps it from doing anything"),
         ]
         .map(|(shim, words)| (self.processes.iter().filter(|p| p.shim == shim).count(), words));
         let counted: Vec<String> =

@@ -108,12 +108,14 @@ pub struct Eye {
     start: Instant,
     meter: Meter,
     wanted: Option<SocketAddr>,
+    /// Whether another channel of that end is followed where this one is over: the end was named, and no line was chosen.
+    any: bool,
     watch: Option<Watch>,
 }
 
 impl Eye {
     pub fn new(latency: Option<SocketAddr>) -> Eye {
-        Eye { start: Instant::now(), meter: Meter::default(), wanted: latency, watch: None }
+        Eye { start: Instant::now(), meter: Meter::default(), wanted: latency, any: true, watch: None }
     }
 
     /// Looks at everything.
@@ -141,12 +143,15 @@ impl Eye {
     /// Chooses a channel to follow; none: no more.
     pub fn choose(&mut self, end: Option<SocketAddr>) {
         self.wanted = end;
+        self.any = false;
         self.watch = None;
     }
 
     /// Begins to look at the channel that was chosen, once it is there.
     fn follow(&mut self, listing: &Listing, said: &mut Vec<String>) {
-        let Some(wanted) = self.wanted.filter(|_| self.watch.is_none()) else { return };
+        let over = self.watch.as_ref().is_some_and(|watch| watch.told().over.is_some());
+        let free = self.watch.is_none() || self.any && over;
+        let Some(wanted) = self.wanted.filter(|_| free) else { return };
         let channels =
             listing.families.iter().flat_map(|family| &family.connections).filter(|c| c.state == "channel");
         // Of a server's own address all of its channels are; one of them stands for them.
@@ -158,6 +163,8 @@ impl Eye {
                 let ends = Ends { local: c.local, peer: c.peer };
                 self.watch = Some(Watch::start(&listing.families, ends));
             }
+            // What was seen of the one that is over stays.
+            None if over => {}
             None => said.push(format!("no channel has the end {wanted}; dp ls --state channel lists them")),
         }
     }

@@ -88,6 +88,65 @@ fn a_service_is_enabled_told_of_and_disabled_without_a_trace() {
     assert!(tree.said(&["status"], 0).contains("no service is enabled"));
 }
 
+/// `grep -q` and `head` read the first line, and leave.
+#[test]
+fn who_reads_no_further_does_not_stop_it_half_way() {
+    let tree = Tree::new("unread");
+    tree.put("usr/lib/systemd/system/other.service", "[Service]\nExecStart=/usr/sbin/other\n");
+    let others = "etc/systemd/system/other.service.d/50-directed-point.conf";
+    let unread = |words: &[&str]| {
+        let (read, write) = nix::unistd::pipe().unwrap();
+        drop(read);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+        command.args(words).arg("--root").arg(&tree.0).env_remove("DP_SHIM");
+        let status = command.stdout(write.try_clone().unwrap()).stderr(write).status().unwrap();
+        assert_eq!(status.code(), Some(0), "{words:?}");
+    };
+    unread(&["enable", "nginx", "other"]);
+    assert!([OURS, others].iter().all(|file| tree.0.join(file).exists()), "both or none");
+    unread(&["disable", "nginx", "other"]);
+    assert!(![OURS, others].iter().any(|file| tree.0.join(file).exists()), "both or none");
+    // What is done is done, and that it could not be told is told.
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    command.args(["enable", "nginx", "other", "--root"]).arg(&tree.0).env_remove("DP_SHIM");
+    let out = command.stdout(full()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let out = out.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && said.contains("standard output: No space left"), "{said}");
+    assert!([OURS, others].iter().all(|file| tree.0.join(file).exists()), "both or none");
+}
+
+/// A path that systemd reads otherwise than the loader cannot stand in Environment=.
+#[test]
+fn a_shim_whose_path_systemd_would_change_is_refused() {
+    let tree = Tree::new("specifier");
+    tree.put("opt/a%b/libdp_preload.so", "");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    command.args(["enable", "nginx", "--root"]).arg(&tree.0).env("DP_SHIM", "/opt/a%b/libdp_preload.so");
+    let out = command.output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(
+        out.status.code() == Some(1) && said.contains("/opt/a%b/libdp_preload.so: systemd reads %"),
+        "{said}"
+    );
+    assert!(!tree.0.join(OURS).exists());
+}
+
+/// The starter's rights count, not those of whoever enables it.
+#[test]
+fn a_setuid_program_of_a_service_with_a_user_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let tree = Tree::new("setuid");
+    let program = tree.0.join("usr/sbin/nginx");
+    fs::create_dir_all(program.parent().unwrap()).unwrap();
+    fs::copy("/bin/true", &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+    tree.said(&["enable", "nginx", "--dry-run"], if nix::unistd::geteuid().is_root() { 0 } else { 1 });
+    tree.put(NGINX, "[Service]\nUser=www-data\nExecStart=/usr/sbin/nginx\n");
+    assert!(tree.said(&["enable", "nginx"], 1).contains("is setuid"));
+}
+
 #[test]
 fn a_dry_run_prints_the_drop_in_and_writes_nothing() {
     let tree = Tree::new("dry");

@@ -122,3 +122,20 @@ fn endpoints_and_edges_are_listed_with_what_their_processes_say() {
     assert!(of(&ls().0, 6002).is_none());
     std::fs::remove_dir_all(folder()).unwrap();
 }
+
+#[test]
+fn a_registry_that_cannot_be_read_does_not_end_a_watch() {
+    use std::os::unix::fs::PermissionsExt;
+    let path = std::env::temp_dir().join(format!("dp-ls-open-{}", std::process::id()));
+    std::fs::create_dir(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    command.args(["ls", "--watch=0.05", "--json-lines"]).env("DP_RUNTIME_DIR", &path);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let open = said.filter(|line| line.contains("open to everybody")).take(2).count();
+    let _ = child.kill();
+    let _ = child.wait();
+    let _ = std::fs::remove_dir(&path);
+    assert_eq!(open, 2, "it went on behind the first");
+}

@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use dpfd::Endpoint;
 
@@ -46,6 +47,11 @@ impl Server {
         let mut said = String::new();
         BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
         Server(child, said)
+    }
+
+    fn address(&self) -> &str {
+        let place = self.1.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        place.unwrap_or_else(|| panic!("{}", self.1))
     }
 }
 
@@ -99,12 +105,7 @@ fn an_endpoint_is_counted_in_each_of_the_three_ways() {
     assert_eq!(beside.len(), 1, "{beside:?}");
 
     let server = Server::start(&folder, "127.0.0.1:0");
-    let address = server
-        .1
-        .split("http://")
-        .nth(1)
-        .and_then(|rest| rest.split('/').next())
-        .unwrap_or_else(|| panic!("{}", server.1));
+    let address = server.address();
     let answer = asked(TcpStream::connect(address).unwrap(), "GET /metrics");
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("text/plain; version=0.0.4"), "{answer}");
     ours(&answer);
@@ -162,4 +163,45 @@ fn what_cannot_be_written_is_named() {
     assert!(link.is_symlink() && fs::read_to_string(&target).unwrap().contains("dp_endpoints_listed"));
     let out = folder.run(&["--listen", "9780"]);
     assert_eq!(out.status.code(), Some(2));
+}
+
+/// Asks, and gives up after ten seconds.
+fn is_answered(address: &str) -> bool {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut answer = [0; 12];
+    let asked = (&stream).write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    asked.and_then(|()| (&stream).read_exact(&mut answer)).is_ok() && answer == *b"HTTP/1.1 200"
+}
+
+#[test]
+fn who_takes_no_answer_keeps_others_from_nothing() {
+    let folder = Folder::new("greedy");
+    let server = Server::start(&folder, "127.0.0.1:0");
+    let mut greedy = TcpStream::connect(server.address()).unwrap();
+    greedy.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let many = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    // Until its answers wait for it, and its questions for those.
+    (0..1000).find(|_| greedy.write(&many).is_err());
+    assert!(is_answered(server.address()));
+    let mut half = TcpStream::connect(server.address()).unwrap();
+    half.write_all(b"GET /metrics HT").unwrap();
+    assert!(is_answered(server.address()));
+    drop((greedy, half));
+}
+
+#[test]
+fn more_connections_than_it_has_descriptors_do_not_end_it() {
+    let folder = Folder::new("crowd");
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64; exec \"$0\" metrics --listen 127.0.0.1:0", env!("CARGO_BIN_EXE_dp")]);
+    let mut child = command.env("DP_RUNTIME_DIR", &folder.0).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    let mut server = Server(child, said);
+    let idle: Vec<_> = (0..100).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    assert!(is_answered(server.address()), "beside those that say nothing");
+    drop(idle);
+    assert!(is_answered(server.address()));
+    assert!(server.0.try_wait().unwrap().is_none(), "it runs");
 }

@@ -1,6 +1,7 @@
 //! `dp rules`, and `dp run --dry-run`: what they say of rules, and what they do about them.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -148,6 +149,52 @@ fn reload_makes_the_mark_anew_where_the_rules_can_be_used() {
     assert_ne!(stamp(), stamp());
     let left: Vec<_> = fs::read_dir(folder.0.join("dp")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 4, "{left:?}");
+}
+
+#[test]
+fn explain_knows_link_local_addresses_of_this_host() {
+    let folder = Folder::new("local");
+    folder.file("channel any localhost");
+    let loopback = |address: &str| folder.said(&format!("rules explain x {address}"));
+    // Of an interface by its name, as ss prints it.
+    assert!(loopback("[::1%lo]:80").starts_with("channel\n"));
+    folder.failed("rules explain x [fe80::1%no-such-dp]:80", &[], 2);
+    let mut own = nix::ifaddrs::getifaddrs().expect("interfaces").filter_map(|i| {
+        let v6 = *i.address?.as_sockaddr_in6()?;
+        v6.ip().is_unicast_link_local().then(|| (v6.ip(), v6.scope_id(), i.interface_name))
+    });
+    let Some((ip, scope, name)) = own.next() else {
+        return skip("no interface has a link-local address");
+    };
+    for address in [format!("[{ip}%{scope}]:80"), format!("[{ip}%{name}]:80"), format!("[{ip}]:80")] {
+        assert!(loopback(&address).starts_with("channel\n"), "{address}: {}", loopback(&address));
+    }
+    assert!(!loopback("[fe80::dead:beef:1]:80").starts_with("channel\n"));
+}
+
+/// Told where the summary of tests is.
+fn skip(why: &str) {
+    if let Some(file) = std::env::var_os("DP_SKIPS") {
+        let mut file = fs::File::options().append(true).create(true).open(file).unwrap();
+        writeln!(file, "dp rules explain: {why}").unwrap();
+    }
+}
+
+/// The services' rules are in /etc: who forgot to be root is told that they heard nothing.
+#[test]
+fn a_mark_that_could_not_be_made_is_told() {
+    let folder = Folder::new("missed");
+    let path = folder.file("tcp any *");
+    let run = |line: &str| folder.dp(line, &[]);
+    // Two files of one folder, in which nothing can be made.
+    let mark = folder.0.join("dp/dp-preload.conf.reload");
+    fs::create_dir(&mark).unwrap();
+    let out = run(&format!("rules reload {}", path.display()));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && said.contains("dp-preload.conf.reload: "), "{said}");
+    let out = run("rules reload");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && said.contains("dp-preload.conf.reload: "), "{said}");
 }
 
 #[test]

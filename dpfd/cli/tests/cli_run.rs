@@ -70,3 +70,29 @@ fn a_name_with_a_slip_is_a_warning() {
     }
     assert_eq!(said.matches("warning").count(), 2, "{said}");
 }
+
+/// What `script` prints, where `DP` is what stands before a program: nothing, or `dp run`.
+fn printed(script: &str, dp: &str) -> String {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60", "sh", "-c", script]).env("DP", dp);
+    let out = command.env("DP_SHIM", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).output().unwrap();
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+#[test]
+fn the_program_begins_with_the_signals_and_descriptors_that_it_would_have_had() {
+    for script in [
+        // systemd ignores SIGPIPE for services.
+        "trap '' PIPE; $DP grep SigIgn /proc/self/status",
+        "$DP grep SigIgn /proc/self/status",
+        // Descriptors that are closed are not there.
+        "$DP /bin/sh -c 'test -e /proc/self/fd/0 || echo closed' <&-",
+        "$DP /bin/sh -c 'test -e /proc/self/fd/2 || echo closed' 2>&-",
+        "$DP /bin/sh -c 'test -e /proc/self/fd/0 && echo open' </dev/null",
+    ] {
+        let (natively, under) =
+            (printed(script, ""), printed(script, concat!(env!("CARGO_BIN_EXE_dp"), " run --")));
+        assert!(!natively.is_empty(), "{script}");
+        assert_eq!(under, natively, "{script}");
+    }
+}

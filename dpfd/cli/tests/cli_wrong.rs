@@ -272,3 +272,73 @@ fn each_verb_is_in_the_table() {
         assert!(WRONG.iter().any(|(known, _)| *known == verb), "{verb}");
     }
 }
+
+/// Command lines that print something, and by which status each may end where that cannot be written.
+const PRINTING: &[(&str, i32)] = &[
+    ("run --dry-run true", 125),
+    ("status --root DIR", 1),
+    ("rules check", 1),
+    ("rules check --json", 1),
+    ("rules explain nginx 127.0.0.1:80", 1),
+    ("rules explain --json nginx 127.0.0.1:80", 1),
+    ("rules reload FILE", 1),
+    ("ls --json", 1),
+    ("top --batch=1 -d 0.1", 1),
+    ("doctor --host", 1),
+    ("doctor --json /bin/sh", 1),
+    ("capture --list", 1),
+    ("metrics", 1),
+    ("graph live --json", 1),
+    ("completions bash", 1),
+];
+
+#[test]
+fn output_that_cannot_be_written_is_told_and_one_that_nobody_reads_is_not() {
+    let place = Place::new("printing");
+    fs::write(place.0.join("file"), "tcp any *\n").expect("a file");
+    let dp = |line: &str, out: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+        command.args(line.split(' ').map(|word| place.real(word))).current_dir(&place.0);
+        command.env("DP_RUNTIME_DIR", place.0.join("registry")).env("DP_DRIVER", "user");
+        command.env("DP_SHIM", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        command.env("HOME", &place.0).env_remove("XDG_CONFIG_HOME");
+        let child = command.stdin(Stdio::null()).stdout(out).stderr(Stdio::piped()).spawn().expect("dp");
+        let out = child.wait_with_output().expect("dp");
+        (out.status.code(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let mut faults = Vec::new();
+    for (line, status) in PRINTING {
+        let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let (code, said) = dp(line, full.into());
+        // What is printed can be nothing; then nothing failed.
+        let told = said.contains("standard output: No space left");
+        if said.contains("panicked")
+            || code != Some(*status) && code != Some(0)
+            || told != (code == Some(*status))
+        {
+            faults.push(format!("dp {line} > /dev/full: {code:?}: {said}"));
+        }
+        let (read, write) = nix::unistd::pipe().expect("a pipe");
+        drop(read);
+        let (code, said) = dp(line, write.into());
+        // A doctor may find something that is bad.
+        let bad = line.starts_with("doctor") && code == Some(1) && !said.contains("standard output");
+        if said.contains("panicked") || code != Some(0) && !bad {
+            faults.push(format!("dp {line} | true: {code:?}: {said}"));
+        }
+    }
+    assert!(faults.is_empty(), "{} of them:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// Whoever is to help needs the report, whoever reads the rest.
+#[test]
+fn a_report_is_written_where_standard_output_is_not() {
+    let place = Place::new("report");
+    let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    command.args(["doctor", "--host", "--report", "report"]).current_dir(&place.0).stdout(full);
+    command.env("DP_RUNTIME_DIR", place.0.join("registry")).stderr(Stdio::null());
+    assert_eq!(command.status().expect("dp").code(), Some(1));
+    let report = fs::read_to_string(place.0.join("report")).expect("a report");
+    assert!(report.ends_with("}\n"), "{report}");
+}

@@ -101,6 +101,18 @@ pub fn load(rules: &mut Rules) -> Result<Found, ConfigError> {
     find(own, SYSTEM_FILE, process::effective_user(), rules)
 }
 
+/// The same for another process, by its environment and its user, as far as its files are those of this one.
+///
+/// # Errors
+/// As for [`load`].
+pub fn load_of(
+    env: impl Fn(&str) -> Option<OsString>,
+    user: u32,
+    rules: &mut Rules,
+) -> Result<Found, ConfigError> {
+    find(env, SYSTEM_FILE, user, rules)
+}
+
 /// The same for one file, as if `DP_CONFIG` named it; a relative path is taken from the working directory on.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use dp_rules::Pattern;
 
-use crate::ls::filter::{is_one, pattern, pid};
+use crate::ls::filter::{is_called, is_one, pattern, pid};
 
 /// Options that name channels. Those of one kind are alternatives; each kind narrows.
 #[derive(clap::Args, Default)]
@@ -23,8 +23,7 @@ pub struct Wanted {
 impl Wanted {
     /// Whether a channel with an end in that process is.
     pub fn is_of(&self, pid: u32, program: &str) -> bool {
-        is_one(&self.pid, |&asked| asked == pid)
-            && is_one(&self.program, |asked| asked.matches(program.as_bytes()))
+        is_one(&self.pid, |&asked| asked == pid) && is_one(&self.program, |asked| is_called(asked, program))
     }
 
     /// Whether a channel between these two is, as far as ports go.

@@ -62,8 +62,11 @@ pub fn examine() -> Vec<Finding> {
 /// Older ones have no SO_NETNS_COOKIE, by which an end knows its network namespace.
 const OLDEST: (u32, u32) = (5, 14);
 
-fn kernel() -> Finding {
-    let release = uname().map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
+pub fn kernel() -> Finding {
+    kernel_of(&uname().map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default())
+}
+
+fn kernel_of(release: &str) -> Finding {
     let mut numbers = release.split(['.', '-']).map_while(|n| n.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if version < OLDEST {
@@ -77,7 +80,7 @@ fn kernel() -> Finding {
     Finding::fine("kernel", format!("Linux {release}"))
 }
 
-fn pages() -> Finding {
+pub fn pages() -> Finding {
     if dp_edge::sys::process::has_usual_pages() {
         Finding::fine("pages", "of 4 KiB")
     } else {
@@ -135,5 +138,24 @@ fn clock() -> Finding {
             "looks are dearer; choose tsc if it is stable here",
         ),
         Err(_) => Finding::fine("clock", "its source is not told here"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_bad() {
+        for (release, verdict) in [
+            ("5.13.19-generic", Verdict::Bad),
+            ("4.19", Verdict::Bad),
+            ("5.14.0-70.el9", Verdict::Fine),
+            ("6.1.0-18-amd64", Verdict::Fine),
+            ("", Verdict::Bad),
+        ] {
+            assert_eq!(kernel_of(release).verdict, verdict, "{release:?}");
+        }
     }
 }

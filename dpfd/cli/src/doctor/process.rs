@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use dp_channel::family::Reason;
 
-use super::{advice, variables, Finding, Verdict};
+use super::{advice, host, neighbours, variables, Finding, Verdict};
 use crate::ls::families::{Family, State};
 use crate::ls::processes;
+use crate::program::Starter;
 use crate::{needs, program, shim};
 
-fn read(pid: u32, name: &str) -> Option<Vec<u8>> {
+pub fn read(pid: u32, name: &str) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/{name}")).ok()
 }
 
@@ -41,11 +42,50 @@ pub fn parent(pid: u32) -> Option<u32> {
     status(pid, "PPid").and_then(|n| n.try_into().ok())
 }
 
-/// A program that does not run: whether it could have the shim.
-pub fn of_file(file: &Path) -> Vec<Finding> {
-    let obstacle = program::obstacle(file).map(|why| Finding::bad("program", why.to_string(), why.way_out()));
-    let fit = || Finding::fine("program", "takes the shim; it does not run now: dp run -- starts it with it");
-    vec![obstacle.unwrap_or_else(fit)]
+/// Its effective user and group.
+pub fn effective(pid: u32) -> Option<[u32; 2]> {
+    let status = text(pid, "status")?;
+    let second = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    Some([second("Uid:")?, second("Gid:")?])
+}
+
+/// Whether what it finds by a path is what this process finds there.
+pub fn has_our_files(pid: u32) -> bool {
+    let root =
+        |pid: &str| fs::metadata(format!("/proc/{pid}/root/")).map(|data| (data.dev(), data.ino())).ok();
+    root(&pid.to_string()).is_some_and(|its| Some(its) == root("self"))
+}
+
+/// The last part of the path by which it was started, which rules go by. Its family keeps 16 bytes.
+pub fn own_name(pid: u32, family: &Family) -> String {
+    let process = family.processes.iter().find(|process| process.pid == pid);
+    let kept = process.map_or_else(String::new, |process| process.program.clone());
+    let line = read(pid, "cmdline").unwrap_or_default();
+    let first =
+        String::from_utf8_lossy(line.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned();
+    let whole = first.rsplit('/').next().unwrap_or_default();
+    if whole.starts_with(&kept) && kept.len() >= 16 || kept.is_empty() {
+        whole.into()
+    } else {
+        kept
+    }
+}
+
+/// A program that does not run, as far as can be seen: whether it could have the shim.
+pub fn of_file(file: &Path, runs_not: bool) -> Vec<Finding> {
+    if let Some(why) = program::obstacle(file) {
+        return vec![Finding::bad("program", why.to_string(), why.way_out())];
+    }
+    // What is none for root, who asks before a rollout, is one for the user who will run it.
+    if let Some(why) = program::obstacle_for(file, Starter::default()) {
+        let text = format!("{why}, where others than you start it");
+        return vec![Finding::note("program", text, why.way_out())];
+    }
+    let now = if runs_not { "; it does not run now" } else { "" };
+    vec![Finding::fine("program", format!("takes the shim{now}: dp run -- starts it with it"))]
 }
 
 /// All that there is to say.
@@ -57,6 +97,10 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
     let family = families.iter().find(|family| family.processes.iter().any(|process| process.pid == pid));
     let Some(family) = family else { return vec![told_without(pid)] };
     let mut found = vec![with(family)];
+    // As on a host where none can be a channel.
+    found.extend(
+        [host::kernel(), host::pages()].into_iter().filter(|finding| finding.verdict != Verdict::Fine),
+    );
     found.extend(variables::examine(&read(pid, "environ").unwrap_or_default()));
     found.extend(surroundings(pid));
     if family.state == State::On {
@@ -66,6 +110,9 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
             "connections",
             "none yet that could become a channel: TCP within this host, with more than three calls",
         ));
+    }
+    if matches!(family.state, State::On | State::Idle) {
+        found.extend(neighbours::examine(pid, family, families));
     }
     found
 }
@@ -80,11 +127,24 @@ pub enum Without {
     Started,
 }
 
+/// Whether the loader ignores the environment of a process (AT_SECURE), as the kernel told it. None: that cannot be read here.
+fn is_distrusted(pid: u32) -> Option<bool> {
+    let vector = read(pid, "auxv")?;
+    let words: Vec<u64> =
+        vector.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().expect("8"))).collect();
+    let of = |key| words.chunks_exact(2).find(|pair| pair[0] == key).map(|pair| pair[1]);
+    // That of a process of 32 bits has shorter words. The entries of a header of 64 bits have 56 bytes.
+    (of(libc::AT_PHENT) == Some(56)).then(|| of(libc::AT_SECURE).is_some_and(|secure| secure != 0))
+}
+
 pub fn without(pid: u32) -> Without {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     // As the process itself sees the file, which may be in another root.
     let inside = PathBuf::from(format!("/proc/{pid}/exe"));
-    if let Some(why) = program::obstacle(&inside) {
+    // The real ones: they are its starter's, whatever its file gave it.
+    let real = |field| status(pid, field).and_then(|id| u32::try_from(id).ok());
+    let starter = Starter { user: real("Uid"), group: real("Gid") };
+    if let Some(why) = program::obstacle_of_process(&inside, starter, is_distrusted(pid)) {
         let text = why.to_string().replace(&inside.display().to_string(), &exe.display().to_string());
         return Without::Obstacle(text, why.way_out());
     }

@@ -78,9 +78,93 @@ fn a_name_that_nobody_has_is_an_error() {
         let why = of(no_program, &listing()).map(|_| ()).unwrap_err();
         assert!(why.contains("no file that can be executed"), "{why}");
     }
-    let sh = of("/bin/sh", &listing()).ok().unwrap();
-    assert!(sh[0].pid.is_none() && sh[0].findings[0].verdict == Verdict::Fine);
+    let idle = of("/bin/false", &listing()).ok().unwrap();
+    assert!(idle[0].pid.is_none() && idle[0].findings[0].verdict == Verdict::Fine);
 }
+
+/// A copy of sleep(1) that runs until this is dropped.
+struct Sleeper(std::path::PathBuf, std::process::Child);
+
+impl Sleeper {
+    /// `prepare` is told of the file before it runs; as this user and group.
+    fn new(name: &str, id: Option<u32>, prepare: impl Fn(&std::path::Path)) -> Sleeper {
+        use std::os::unix::process::CommandExt;
+        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        std::fs::copy("/bin/sleep", &path).unwrap();
+        prepare(&path);
+        let mut command = std::process::Command::new(&path);
+        command.arg("60");
+        if let Some(id) = id {
+            command.uid(id).gid(id);
+        }
+        let child = command.spawn().unwrap();
+        Sleeper(path, child)
+    }
+
+    fn pid(&self) -> u32 {
+        self.1.id()
+    }
+
+    fn text(&self) -> String {
+        process::examine(self.pid(), &[])[0].text.clone()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.1.kill();
+        let _ = self.1.wait();
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_program_that_runs_is_found_by_its_whole_name_and_by_its_path() {
+    let sleeper = Sleeper::new("dp-sleeper-with-a-long-name", None, |_| {});
+    let name = sleeper.0.file_name().unwrap().to_str().unwrap();
+    let path = sleeper.0.to_str().unwrap();
+    for whom in [name, path, "dp-sleeper-with-a-long-*", "dp-sleeper-with", &name[..15]] {
+        let found = of(whom, &listing()).unwrap_or_else(|why| panic!("{whom}: {why}"));
+        assert!(found.iter().any(|of| of.pid == Some(sleeper.pid())), "{whom}");
+    }
+    assert!(of("dp-sleeper-wit", &listing()).is_err(), "it is not that long");
+    let other = format!("{name}x");
+    assert!(of(&other, &listing()).is_err(), "it begins alike");
+}
+
+#[test]
+fn of_a_process_with_more_rights_than_its_caller_that_is_said() {
+    use std::os::unix::fs::PermissionsExt;
+    if !nix::unistd::geteuid().is_root() {
+        return; // Nobody else to be.
+    }
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let setuid = Sleeper::new("dp-setuid", Some(65534), |path| mode(path, 0o4755));
+    assert!(
+        setuid.text().contains("is setuid (user 0), so the loader ignores the shim"),
+        "{}",
+        setuid.text()
+    );
+    let capable = Sleeper::new("dp-capable", Some(65534), |path| {
+        mode(path, 0o755);
+        dp_edge::sys::xattr::set(path, c"security.capability", &NET_BIND_SERVICE).unwrap();
+    });
+    assert!(capable.text().contains("has file capabilities"), "{}", capable.text());
+    // For root such a file is as any other; for those who will run it, it is not.
+    let [of_root, of_file] = [process::examine(std::process::id(), &[]), process::of_file(&capable.0, true)];
+    assert!(of_root[0].text.contains("started without the shim"), "{of_root:?}");
+    assert!(
+        of_file[0].verdict == Verdict::Note && of_file[0].text.contains("has file capabilities"),
+        "{of_file:?}"
+    );
+    let plain = Sleeper::new("dp-plain", Some(65534), |path| mode(path, 0o755));
+    assert!(plain.text().contains("started without the shim"), "{}", plain.text());
+}
+
+/// cap_net_bind_service+ep, as setcap(8) writes it: revision 2, effective; the permitted set first.
+const NET_BIND_SERVICE: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[test]
 fn names_cannot_steer_the_terminal() {

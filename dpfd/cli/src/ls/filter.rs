@@ -41,6 +41,18 @@ fn reason(text: &str) -> Result<&'static str, String> {
         .ok_or_else(|| format!("one of {}", words().collect::<Vec<_>>().join(", ")))
 }
 
+/// Bytes that the kernel keeps of a program's name.
+pub const CUT: usize = 15;
+
+/// Whether a program with this name, which the kernel may have cut, is one of those that are asked for. A name that is longer
+/// than that is asked for as it is written; with `*` or `?` it cannot be told where it would be cut.
+pub fn is_called(asked: &Pattern, name: &str) -> bool {
+    let whole = asked.to_string();
+    let cut =
+        whole.len() > CUT && name.len() >= CUT && !whole.contains(['*', '?']) && whole.starts_with(name);
+    cut || asked.matches(name.as_bytes())
+}
+
 /// Whether one of those asked for is `so`, if any are.
 pub fn is_one<T>(asked: &[T], so: impl Fn(&T) -> bool) -> bool {
     asked.is_empty() || asked.iter().any(so)
@@ -106,8 +118,7 @@ impl Filter {
     }
 
     fn is_of(&self, pid: u32, program: &str) -> bool {
-        is_one(&self.pid, |&asked| asked == pid)
-            && is_one(&self.program, |asked| asked.matches(program.as_bytes()))
+        is_one(&self.pid, |&asked| asked == pid) && is_one(&self.program, |asked| is_called(asked, program))
     }
 
     /// Leaves the connections that are wanted; whether anything of the family is.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 
 use super::processes;
@@ -21,6 +21,18 @@ pub struct Sockets {
 struct Table {
     by_ends: HashMap<(SocketAddr, SocketAddr), u64>,
     by_inode: HashMap<u64, (SocketAddr, SocketAddr)>,
+    listening: HashSet<SocketAddr>,
+}
+
+/// A connection of a process whose two ends are both of its network namespace.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Within {
+    pub own: SocketAddr,
+    pub other: SocketAddr,
+    /// Whether something listens at its own address: it was accepted.
+    pub accepted: bool,
+    /// The processes that have the other end.
+    pub with: HashSet<u32>,
 }
 
 impl Sockets {
@@ -33,8 +45,28 @@ impl Sockets {
     /// The processes that have the socket with these ends, seen from where `pid` is. `None`: there is no such socket, it
     /// waits to be accepted, or nobody who may be seen has it.
     pub fn holders(&mut self, pid: u32, own: SocketAddr, other: SocketAddr) -> Option<HashSet<u32>> {
-        let inode = *self.table(pid)?.by_ends.get(&(own, other))?;
+        let inode = *self.table(pid)?.by_ends.get(&(unscoped(own), unscoped(other)))?;
         self.owners.get_or_insert_with(owners).get(&inode).cloned()
+    }
+
+    /// The open connections of process `pid` within its host.
+    pub fn within(&mut self, pid: u32) -> Vec<Within> {
+        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let inodes: HashSet<u64> =
+            fds.filter_map(|fd| socket(&fs::read_link(fd.path()).ok()?.to_string_lossy())).collect();
+        let Some(table) = self.table(pid) else { return Vec::new() };
+        let mut found: Vec<(SocketAddr, SocketAddr, bool, u64)> = Vec::new();
+        for inode in inodes {
+            let Some(&(own, other)) = table.by_inode.get(&inode) else { continue };
+            if let Some(&back) = table.by_ends.get(&(other, own)) {
+                found.push((own, other, table.listens(own), back));
+            }
+        }
+        found.sort_unstable();
+        let owners = self.owners.get_or_insert_with(owners);
+        let with = |back| owners.get(&back).cloned().unwrap_or_default();
+        let within = |(own, other, accepted, back)| Within { own, other, accepted, with: with(back) };
+        found.into_iter().map(within).collect()
     }
 
     fn table(&mut self, pid: u32) -> Option<&Table> {
@@ -50,12 +82,22 @@ impl Sockets {
 }
 
 impl Table {
+    /// Whether something listens there, at that address or at all.
+    fn listens(&self, end: SocketAddr) -> bool {
+        let any = |ip: IpAddr| self.listening.contains(&SocketAddr::new(ip, end.port()));
+        any(end.ip()) || any(Ipv4Addr::UNSPECIFIED.into()) || any(Ipv6Addr::UNSPECIFIED.into())
+    }
+
     /// The lines of /proc/net/tcp or tcp6.
     fn add(&mut self, text: &str) {
         for line in text.lines().skip(1) {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let end = |i: usize| fields.get(i).and_then(|text| address(text));
             let (Some(own), Some(other)) = (end(1), end(2)) else { continue };
+            if fields.get(3) == Some(&"0A") {
+                self.listening.insert(own);
+                continue;
+            }
             // What nobody has, or nobody yet, has number 0.
             let inode = fields.get(9).and_then(|n| n.parse().ok()).filter(|&n: &u64| n != 0);
             if let Some(inode) = inode {
@@ -64,6 +106,14 @@ impl Table {
             }
         }
     }
+}
+
+/// As the kernel's table has it, where a link-local address is without its interface.
+fn unscoped(mut end: SocketAddr) -> SocketAddr {
+    if let SocketAddr::V6(v6) = &mut end {
+        v6.set_scope_id(0);
+    }
+    end
 }
 
 /// `0100007F:1F90`, or as long as an IPv6 address: words as this machine has them in memory.
@@ -122,6 +172,7 @@ mod tests {
         assert_eq!(found("127.0.0.1:40000", "127.0.0.1:8080"), None);
         assert_eq!(found("127.0.0.1:80", "127.0.0.1:81"), Some(79));
         assert_eq!(found("[::1]:80", "[::1]:82"), Some(80));
+        assert_eq!(unscoped("[fe80::1%7]:80".parse().unwrap()), "[fe80::1]:80".parse().unwrap());
         assert_eq!(table.by_inode[&78].0, "127.0.0.1:8080".parse().unwrap());
         assert_eq!(address("0100007F"), None);
         assert_eq!(address("0100007:1F90"), None);
@@ -139,6 +190,10 @@ mod tests {
         assert_eq!(holders(other, own), None, "not accepted yet");
         let (_server, _) = listener.accept().unwrap();
         assert!(holders(other, own).unwrap().contains(&me));
+        let within = Sockets::default().within(me);
+        let of = |own| within.iter().find(|c| c.own == own).unwrap_or_else(|| panic!("{own}: {within:?}"));
+        assert!(!of(own).accepted && of(own).other == other && of(own).with.contains(&me));
+        assert!(of(other).accepted);
         use std::os::fd::AsRawFd;
         assert_eq!(Sockets::default().local(me, client.as_raw_fd() as u32), Some(own));
     }

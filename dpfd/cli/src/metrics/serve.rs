@@ -1,14 +1,19 @@
 //! Serving the counts by HTTP, on TCP or a Unix socket.
 
-use std::error::Error;
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use tiny_http::{Header, Method, Response, Server};
+use nix::sys::resource::{getrlimit, Resource};
+
+use super::http::{self, Answer, Listener, Request};
+
+/// Connections at a time; a Prometheus has one.
+const MOST: usize = 128;
 
 /// Where it is served.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,49 +44,59 @@ impl FromStr for Place {
 
 /// Serves until the process is ended.
 pub fn serve(place: &Place) -> Result<(), String> {
-    let server = match place {
+    let failed =
+        |named: &dyn Display, error: io::Error| format!("{named}: {error}{}", way_out(place, error.kind()));
+    let listener = match place {
         Place::Tcp(addr) => {
-            Server::http(addr).map_err(|why| format!("{addr}: {why}{}", way_out(place, &*why)))?
+            let listener = TcpListener::bind(addr).map_err(|error| failed(addr, error))?;
+            let bound = listener.local_addr().map_or(String::new(), |addr| addr.to_string());
+            eprintln!("dp metrics: http://{bound}/metrics");
+            Listener::Tcp(listener)
         }
         Place::Unix(path) => {
             make_room(path)?;
-            Server::http_unix(path)
-                .map_err(|why| format!("{}: {why}{}", path.display(), way_out(place, &*why)))?
+            let listener = UnixListener::bind(path).map_err(|error| failed(&path.display(), error))?;
+            eprintln!("dp metrics: {}, path /metrics", path.display());
+            Listener::Unix(listener)
         }
     };
-    match place {
-        Place::Tcp(_) => {
-            let bound = server.server_addr().to_ip().map_or(String::new(), |addr| addr.to_string());
-            eprintln!("dp metrics: http://{bound}/metrics");
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    // The rest is for looking at programs.
+    let most = MOST.min(limit as usize / 4);
+    let error = match listener.set_nonblocking() {
+        Ok(()) => http::serve(&listener, most, answers),
+        Err(error) => error,
+    };
+    Err(format!("nobody is served any more: {error}"))
+}
+
+/// Who asks at the same moment is told the same: many questions cost one look.
+fn answers(requests: &[Request]) -> Vec<Answer> {
+    let mut now = None;
+    let mut answer = |request: &Request| match (request.method.as_str(), request.path.as_str()) {
+        ("GET" | "HEAD", "/metrics") => match now.get_or_insert_with(super::now) {
+            Ok(text) => {
+                let kind = "text/plain; version=0.0.4; charset=utf-8";
+                Answer { status: "200 OK", kind, body: text.clone() }
+            }
+            Err(why) => plain("500 Internal Server Error", why),
+        },
+        ("GET" | "HEAD", "/") => {
+            let page = "<!doctype html><title>dp metrics</title><a href=\"/metrics\">metrics</a>\n";
+            Answer { status: "200 OK", kind: "text/html; charset=utf-8", body: page.into() }
         }
-        Place::Unix(path) => eprintln!("dp metrics: {}, path /metrics", path.display()),
-    }
-    for request in server.incoming_requests() {
-        let path = request.url().split('?').next().unwrap_or("").to_owned();
-        let answer = match (request.method(), path.as_str()) {
-            (Method::Get | Method::Head, "/metrics") => match super::now() {
-                Ok(text) => Response::from_string(text)
-                    .with_header(content("text/plain; version=0.0.4; charset=utf-8")),
-                Err(why) => Response::from_string(why + "\n").with_status_code(500),
-            },
-            (Method::Get | Method::Head, "/") => {
-                let page = "<!doctype html><title>dp metrics</title><a href=\"/metrics\">metrics</a>\n";
-                Response::from_string(page).with_header(content("text/html; charset=utf-8"))
-            }
-            (Method::Get | Method::Head, _) => {
-                Response::from_string("there is /metrics\n").with_status_code(404)
-            }
-            _ => Response::from_string("GET and HEAD alone\n").with_status_code(405),
-        };
-        // The other end may be gone.
-        let _ = request.respond(answer);
-    }
-    Err("the server has ended".into())
+        ("GET" | "HEAD", _) => plain("404 Not Found", "there is /metrics"),
+        _ => plain("405 Method Not Allowed", "GET and HEAD alone"),
+    };
+    requests.iter().map(&mut answer).collect()
+}
+
+fn plain(status: &'static str, why: &str) -> Answer {
+    Answer { status, kind: "text/plain; charset=utf-8", body: format!("{why}\n") }
 }
 
 /// What to do where it cannot be served.
-fn way_out(place: &Place, why: &(dyn Error + 'static)) -> &'static str {
-    let Some(kind) = why.downcast_ref::<io::Error>().map(io::Error::kind) else { return "" };
+fn way_out(place: &Place, kind: ErrorKind) -> &'static str {
     match (place, kind) {
         (Place::Tcp(_), ErrorKind::AddrInUse) => "; name another port, or 0 for any free one",
         (Place::Tcp(_), ErrorKind::AddrNotAvailable) => {
@@ -92,10 +107,6 @@ fn way_out(place: &Place, why: &(dyn Error + 'static)) -> &'static str {
         (Place::Unix(_), ErrorKind::InvalidInput) => "; a path of at most 107 bytes can stand there",
         _ => "",
     }
-}
-
-fn content(kind: &str) -> Header {
-    Header::from_bytes("Content-Type", kind).expect("a sound header")
 }
 
 /// A socket that an earlier process left behind goes; one that somebody serves, and anything else, stays.

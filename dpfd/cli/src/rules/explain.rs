@@ -1,7 +1,7 @@
 //! `dp rules explain`: which rule decides about a connection, and why.
 
 use std::ffi::OsString;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -10,13 +10,14 @@ use dp_rules::{cgroup, Direction, Files, Names, Program, Question, Rules};
 use serde::Serialize;
 
 use super::{json, load, Line};
+use crate::say::{self, Lines};
 
 #[derive(clap::Args)]
 pub struct Args {
     /// The program, by its name or a path that ends in it.
     program: OsString,
 
-    /// The address that it connects to, with the port; localhost is 127.0.0.1.
+    /// The address that it connects to, with the port; localhost is 127.0.0.1, and [fe80::1%eth0] names an interface.
     #[arg(value_name = "ADDRESS:PORT", value_parser = address)]
     address: SocketAddr,
 
@@ -52,7 +53,15 @@ pub struct Args {
 fn address(text: &str) -> Result<SocketAddr, String> {
     let wrong = "an IP address with a port, as in 127.0.0.1:6379, [::1]:6379, localhost:6379";
     let text = text.strip_prefix("localhost").map_or_else(|| text.into(), |rest| format!("127.0.0.1{rest}"));
-    text.parse().map_err(|_| wrong.into())
+    numbered(&text).unwrap_or(text).parse().map_err(|_| wrong.into())
+}
+
+/// `[fe80::1%eth0]:80`, as ss(8) prints it, with the number of the interface; None: no interface stands there.
+fn numbered(text: &str) -> Option<String> {
+    let (addr, rest) = text.split_once('%')?;
+    let (name, port) = rest.split_once(']')?;
+    let number = nix::net::if_::if_nametoindex(name).ok()?;
+    Some(format!("{addr}%{number}]{port}"))
 }
 
 fn user(text: &str) -> Result<u32, String> {
@@ -108,15 +117,16 @@ pub fn run(args: &Args) -> Result<(), String> {
         direction: if args.listen { Direction::Listen } else { Direction::Connect },
         addr: args.address.ip(),
         port: args.address.port(),
-        here: args.listen || is_of_this_host(args.address.ip()),
+        here: args.listen || is_of_this_host(args.address),
     };
     let answer = answer(&rules, &question, |i| Line::of(&rules, i, Some(&found.source)));
     if args.json {
-        println!("{}", json(&answer));
+        say::text(&json(&answer))
     } else {
-        answer.tell();
+        let mut lines = Lines::default();
+        answer.tell(&mut lines);
+        lines.end()
     }
-    Ok(())
 }
 
 fn answer(rules: &Rules, question: &Question, line: impl Fn(usize) -> Option<Line>) -> Answer {
@@ -135,8 +145,24 @@ fn answer(rules: &Rules, question: &Question, line: impl Fn(usize) -> Option<Lin
 }
 
 /// Whether an address is one of this host's, as far as this network namespace has it.
-fn is_of_this_host(addr: IpAddr) -> bool {
-    addr.to_canonical().is_loopback() || std::net::UdpSocket::bind((addr, 0)).is_ok()
+fn is_of_this_host(mut addr: SocketAddr) -> bool {
+    addr.set_port(0);
+    let is_own = |addr: SocketAddr| std::net::UdpSocket::bind(addr).is_ok();
+    addr.ip().to_canonical().is_loopback() || is_own(addr) || on_some_interface(addr).any(is_own)
+}
+
+/// A link-local address without an interface may be that of any.
+fn on_some_interface(addr: SocketAddr) -> impl Iterator<Item = SocketAddr> {
+    let v6 = match addr {
+        SocketAddr::V6(v6) if v6.scope_id() == 0 && v6.ip().is_unicast_link_local() => Some(v6),
+        _ => None,
+    };
+    let all = v6.and_then(|_| nix::net::if_::if_nameindex().ok());
+    let numbers: Vec<u32> = all.iter().flatten().map(|interface| interface.index()).collect();
+    numbers.into_iter().zip(v6.into_iter().cycle()).map(|(number, mut v6)| {
+        v6.set_scope_id(number);
+        v6.into()
+    })
 }
 
 fn notes(channel: bool, question: &Question) -> Vec<&'static str> {
@@ -150,19 +176,21 @@ fn notes(channel: bool, question: &Question) -> Vec<&'static str> {
 }
 
 impl Answer {
-    fn tell(&self) {
+    fn tell(&self, lines: &mut Lines) {
         let settings = self.settings.as_ref().map_or_else(String::new, |text| format!(", {text}"));
-        println!("{}{settings}", self.action);
+        lines.say(format!("{}{settings}", self.action));
         match &self.because {
-            Some(line) if line.line.is_some() => println!("decided by {}: {}", line.place(), line.rule),
-            Some(line) => println!("decided by the rule that completes the list: {}", line.rule),
-            None => println!("no rule matches, so it stays on TCP"),
+            Some(line) if line.line.is_some() => {
+                lines.say(format!("decided by {}: {}", line.place(), line.rule));
+            }
+            Some(line) => lines.say(format!("decided by the rule that completes the list: {}", line.rule)),
+            None => lines.say("no rule matches, so it stays on TCP"),
         }
         for Passed { line, is_for } in &self.passed_over {
-            println!("passed over {}: {} (for {is_for})", line.place(), line.rule);
+            lines.say(format!("passed over {}: {} (for {is_for})", line.place(), line.rule));
         }
         for note in &self.notes {
-            println!("note: {note}");
+            lines.say(format!("note: {note}"));
         }
     }
 }

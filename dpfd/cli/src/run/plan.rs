@@ -8,18 +8,20 @@ use dp_rules::Rules;
 
 use super::{cannot_execute, check_variables, Args, Failure, FAILED, USAGE};
 use crate::rules::list;
+use crate::say::Lines;
 use crate::{program, shim};
 
 /// Tells it; fails as running would, before the program is started.
 pub fn tell(args: &Args) -> Result<(), Failure> {
     let name = args.command.first().expect("clap demands a program");
     crate::warn_of_slips("run");
+    let mut lines = Lines::default();
     let missing = || cannot_execute(Path::new(name), &std::io::ErrorKind::NotFound.into());
     let found = program::find(name, env::var_os("PATH").as_deref()).filter(|path| path.exists());
-    println!("program: {}", found.as_ref().ok_or_else(missing)?.display());
+    lines.say(format!("program: {}", found.as_ref().ok_or_else(missing)?.display()));
     if config::disabled() {
-        println!("shim: none, DP_DISABLE is set");
-        return Ok(());
+        lines.say("shim: none, DP_DISABLE is set");
+        return end(lines);
     }
     check_variables()?;
     let mut rules = Rules::DEFAULT;
@@ -33,17 +35,23 @@ pub fn tell(args: &Args) -> Result<(), Failure> {
     let shim = shim::find().map_err(|error| Failure::new(FAILED, error))?;
     let preload = shim::preload(&shim, env::var_os("LD_PRELOAD")).map_err(|e| Failure::new(FAILED, e))?;
     match found.as_deref().and_then(program::obstacle) {
-        Some(obstacle) if obstacle.refuses_shim() => println!("shim: none, {obstacle}"),
-        Some(obstacle) => println!("shim: LD_PRELOAD={}, in vain: {obstacle}", preload.to_string_lossy()),
-        None => println!("shim: LD_PRELOAD={}", preload.to_string_lossy()),
+        Some(obstacle) if obstacle.refuses_shim() => lines.say(format!("shim: none, {obstacle}")),
+        Some(obstacle) => {
+            lines.say(format!("shim: LD_PRELOAD={}, in vain: {obstacle}", preload.to_string_lossy()));
+        }
+        None => lines.say(format!("shim: LD_PRELOAD={}", preload.to_string_lossy())),
     }
     match &from {
-        Some(source) => println!("rules: of {source}"),
-        None => println!("rules: of the options"),
+        Some(source) => lines.say(format!("rules: of {source}")),
+        None => lines.say("rules: of the options"),
     }
-    list(&rules, from.as_ref());
+    list(&rules, from.as_ref(), &mut lines);
     if let Ok(Some(log)) = config::log::check() {
-        println!("log: to {log}");
+        lines.say(format!("log: to {log}"));
     }
-    Ok(())
+    end(lines)
+}
+
+fn end(lines: Lines) -> Result<(), Failure> {
+    lines.end().map_err(|why| Failure::new(FAILED, why))
 }

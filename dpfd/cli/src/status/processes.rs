@@ -25,6 +25,8 @@ pub enum Shim {
     Unseen,
     /// It was started with it, or would be, and the loader did not take it: a static program, one of another C library.
     Unfit,
+    /// It has it, and `DP_DISABLE` is set: the shim does nothing.
+    Disabled,
 }
 
 /// A process of the service.
@@ -48,7 +50,7 @@ impl Program {
             Shim::Loaded => !wanted,
             Shim::Replaced => true,
             Shim::Absent => wanted && self.is_due,
-            Shim::Unseen | Shim::Unfit => false,
+            Shim::Unseen | Shim::Unfit | Shim::Disabled => false,
         }
     }
 }
@@ -97,12 +99,15 @@ fn began_before(pid: u32, written: SystemTime) -> bool {
 }
 
 fn look(pid: u32, shimmed: &[processes::Process], is_due: bool) -> Option<Program> {
-    let found = shimmed.iter().find(|process| process.pid == pid && !process.disabled);
-    let shim = state(
-        found.map(|process| process.replaced),
-        || processes::may_see_maps(pid),
-        || matches!(process::without(pid), Without::Started),
-    );
+    let found = shimmed.iter().find(|process| process.pid == pid);
+    let shim = match found {
+        Some(process) if process.disabled => Shim::Disabled,
+        _ => state(
+            found.map(|process| process.replaced),
+            || processes::may_see_maps(pid),
+            || matches!(process::without(pid), Without::Started),
+        ),
+    };
     Some(Program {
         program: process::comm(pid)?,
         pid,
@@ -153,13 +158,13 @@ mod tests {
     fn a_restart_is_asked_for_where_it_changes_something() {
         let needed = |wanted: bool, is_due: bool| {
             let program = |shim| Program { program: "x".into(), pid: 1, shim, version: None, is_due };
-            [Shim::Loaded, Shim::Replaced, Shim::Absent, Shim::Unseen, Shim::Unfit]
+            [Shim::Loaded, Shim::Replaced, Shim::Absent, Shim::Unseen, Shim::Unfit, Shim::Disabled]
                 .map(|shim| program(shim).needs_restart(wanted))
         };
-        assert_eq!(needed(true, true), [false, true, true, false, false]);
-        assert_eq!(needed(false, true), [true, true, false, false, false]);
+        assert_eq!(needed(true, true), [false, true, true, false, false, false]);
+        assert_eq!(needed(false, true), [true, true, false, false, false, false]);
         // A restart would not give the shim to what the service starts with an empty environment.
-        assert_eq!(needed(true, false), [false, true, false, false, false]);
+        assert_eq!(needed(true, false), [false, true, false, false, false, false]);
     }
 
     #[test]

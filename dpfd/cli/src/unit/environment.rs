@@ -26,6 +26,9 @@ pub fn joined(home: &Home, unit: &Unit, shim: &Path) -> Result<String, String> {
     for found in unit.list("EnvironmentFile") {
         in_file(home, &found.value)?;
     }
+    if shim.as_os_str().as_encoded_bytes().iter().any(|byte| b"%\"'\\\n".contains(byte)) {
+        return Err(shim::ShimError::Specifier(shim.to_owned()).to_string());
+    }
     let present = present(unit)?;
     let joined = shim::preload(shim, present.map(OsString::from)).map_err(|error| error.to_string())?;
     joined.into_string().map_err(|_| "the shim's path is no text".to_owned())

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{filter, order, postgres, Home, Unit};
+use crate::program::Starter;
 use crate::{needs, program};
 
 /// What a unit's settings mean for the shim.
@@ -110,9 +111,6 @@ impl Needed {
     }
 
     fn program(&mut self, home: &Home, unit: &Unit) {
-        let as_root = matches!(unit.value("User"), None | Some("root" | "0"))
-            && !unit.is_on("DynamicUser")
-            && !home.user;
         let programs = unit.programs();
         if programs.is_empty() {
             self.notes.push("it has no ExecStart=; the shim is for what it starts".into());
@@ -125,7 +123,8 @@ impl Needed {
                 "it stands for other units and starts nothing itself; name those, systemctl list-dependencies {unit} lists them"
             ));
         }
-        for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), as_root)) {
+        let starter = starter(home, unit);
+        for found in programs.iter().filter_map(|path| program::obstacle_for(&home.path(path), starter)) {
             self.refusals.push(format!("{found}; it stays on TCP; way out: {}", found.way_out()));
         }
     }
@@ -153,6 +152,19 @@ impl Needed {
         }
         self.notes.extend(unit.unread.iter().map(|what| format!("{what}; what it says is not known")));
     }
+}
+
+/// As whom a unit's programs begin, as far as its lines have numbers: names are those of the host where it will run.
+fn starter(home: &Home, unit: &Unit) -> Starter {
+    if home.user || unit.is_on("DynamicUser") {
+        return Starter::default();
+    }
+    let number = |name: &str| if name == "root" { Some(0) } else { name.parse().ok() };
+    let (user, group) = (unit.value("User"), unit.value("Group"));
+    let user = user.map_or(Some(0), number);
+    // Without Group= it is the user's own.
+    let group = group.map_or(user.filter(|user| *user == 0), number);
+    Starter { user, group }
 }
 
 /// Whether the shim is in one of the folders of a setting.

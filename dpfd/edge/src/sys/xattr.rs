@@ -24,3 +24,18 @@ pub fn has(path: &Path, name: &CStr) -> io::Result<bool> {
         _ => Err(error),
     }
 }
+
+/// Gives the file an attribute.
+///
+/// # Errors
+/// Those of setxattr(2): EPERM, EOPNOTSUPP.
+pub fn set(path: &Path, name: &CStr, value: &[u8]) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: both strings are NUL-terminated, and the value has the length that is told.
+    let done = unsafe { libc::setxattr(path.as_ptr(), name.as_ptr(), value.as_ptr().cast(), value.len(), 0) };
+    if done == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

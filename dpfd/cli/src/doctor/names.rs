@@ -1,0 +1,67 @@
+//! Which processes somebody means by a name, or by a program's file.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use dp_rules::Pattern;
+
+use super::process;
+use crate::ls::{filter, processes};
+
+/// Processes of that name, in which `*` and `?` stand for others.
+///
+/// # Errors
+///
+/// When /proc cannot be listed.
+pub fn called(name: &str) -> io::Result<Vec<u32>> {
+    let Some(pattern) = Pattern::new(name) else { return Ok(Vec::new()) };
+    let is_called = |pid| {
+        let Some(short) = process::comm(pid) else { return false };
+        match whole(pid, &short) {
+            Some(whole) => pattern.matches(&whole) || pattern.matches(short.as_bytes()),
+            None => filter::is_called(&pattern, &short),
+        }
+    };
+    others(is_called)
+}
+
+/// The processes that execute this file; false: there may be others, of users whose processes may not be seen.
+///
+/// # Errors
+///
+/// When /proc cannot be listed.
+pub fn executing(file: &Path) -> io::Result<(Vec<u32>, bool)> {
+    let Ok(wanted) = fs::metadata(file) else { return Ok((Vec::new(), true)) };
+    let mut all_seen = true;
+    let pids = others(|pid| match fs::metadata(format!("/proc/{pid}/exe")) {
+        Ok(has) => (has.dev(), has.ino()) == (wanted.dev(), wanted.ino()),
+        Err(error) => {
+            all_seen &= error.kind() != io::ErrorKind::PermissionDenied;
+            false
+        }
+    })?;
+    Ok((pids, all_seen))
+}
+
+fn others(is_meant: impl FnMut(u32) -> bool) -> io::Result<Vec<u32>> {
+    let me = std::process::id();
+    let mut is_meant = is_meant;
+    Ok(processes::numbers()?.into_iter().filter(|&pid| pid != me && is_meant(pid)).collect())
+}
+
+/// The whole of a name that the kernel has cut: of the words with which it was started, else of its file.
+fn whole(pid: u32, short: &str) -> Option<Vec<u8>> {
+    if short.len() < filter::CUT {
+        return None;
+    }
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let first = line.split(|&byte| byte == 0).next().unwrap_or_default();
+    let file = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let file = file.as_os_str().as_bytes();
+    let file = file.strip_suffix(b" (deleted)").unwrap_or(file);
+    let last = |path: &[u8]| path.rsplit(|&byte| byte == b'/').next().unwrap_or_default().to_vec();
+    [first, file].map(last).into_iter().find(|name| name.starts_with(short.as_bytes()))
+}

@@ -1,0 +1,61 @@
+//! Standard output and standard error can be closed, or full, at any moment. No verb ends in a panic for that, and none stops
+//! half-way: `dp enable a b 2>&1 | grep -q written` reads no further than the first line.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+/// As those of the standard library, but they do not panic where nobody reads.
+macro_rules! eprintln {
+    ($($what:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($what)*);
+    }};
+}
+macro_rules! eprint {
+    ($($what:tt)*) => {{
+        use std::io::Write as _;
+        let _ = write!(std::io::stderr(), $($what)*);
+    }};
+}
+
+/// Writes what a verb found.
+///
+/// # Errors
+///
+/// In words. None where nobody reads any more: he has seen enough.
+pub fn text(text: &str) -> Result<(), String> {
+    let mut out = io::stdout().lock();
+    told(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+fn told(written: io::Result<()>) -> Result<(), String> {
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
+        _ => Ok(()),
+    }
+}
+
+/// Lines that tell what is being done, each at its time. What cannot be written is remembered, and the work goes on.
+#[derive(Default)]
+pub struct Lines {
+    failed: Option<io::Error>,
+}
+
+impl Lines {
+    /// Writes a line, unless one before it could not be.
+    pub fn say(&mut self, line: impl Display) {
+        if self.failed.is_none() {
+            let mut out = io::stdout().lock();
+            self.failed = writeln!(out, "{line}").and_then(|()| out.flush()).err();
+        }
+    }
+
+    /// Whether all could be written, as of [`text`].
+    ///
+    /// # Errors
+    ///
+    /// In words.
+    pub fn end(self) -> Result<(), String> {
+        told(self.failed.map_or(Ok(()), Err))
+    }
+}
