@@ -90,3 +90,14 @@ fn options_that_are_set_behind_a_leave_are_the_kernels() {
     }
     assert_eq!(c.stage(), Stage::Live, "the rest is still to be read");
 }
+
+#[test]
+fn an_option_from_nowhere_is_a_fault_of_the_caller() {
+    let pair = Pair::live();
+    let nowhere = core::ptr::without_provenance::<core::ffi::c_void>(8);
+    for name in [libc::TCP_NODELAY, libc::TCP_CORK] {
+        // SAFETY: the kernel says so; nobody reads there.
+        let rc = unsafe { option::setsockopt(pair.client.fd, libc::IPPROTO_TCP, name, nowhere, 4) };
+        assert_eq!((rc, crate::errno::errno()), (-1, libc::EFAULT));
+    }
+}

@@ -66,6 +66,8 @@ impl Channel {
                 self.reset_by(Reason::Corrupt);
                 self.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
             }
+            // The kernel says that again to each send, with SIGPIPE.
+            Err(libc::EPIPE) => {}
             // W13: the program's next call gets it. What the peer sent before may still be read.
             Err(e) => self.error.store(e as u32, Ordering::Relaxed),
         }

@@ -278,6 +278,29 @@ fn the_rest_of_a_message_that_the_ring_took_in_part_comes_before_what_others_sen
     assert_eq!(calls.get(), 1, "nothing had to wait");
 }
 
+/// EPIPE comes with SIGPIPE, which only the kernel's own call brings: it is not kept where what a receiver had not read goes onto TCP, and
+/// the kernel says it again.
+#[test]
+fn a_broken_pipe_is_told_by_the_kernel() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"unread", 0), Ok(6));
+    from.receiving().word.leave_raw(false);
+    // SAFETY: a number.
+    assert_eq!(unsafe { libc::shutdown(to.fd, libc::SHUT_WR) }, 0);
+    assert!(is_in_ring(to) && !to.has(Conn::SHUT_WR), "past the shim");
+    let asked = Cell::new(false);
+    let frame = 0u8;
+    let inside = Inside::enter(to.fd, &frame).expect("a connection");
+    let mut w = Walk::one(b"more".as_ptr().cast_mut(), 4);
+    let sent = to.send(&inside, &mut w, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL, |w, flags| {
+        asked.set(true);
+        by_kernel(to, w, flags)
+    });
+    inside.leave();
+    assert_eq!((sent, asked.get()), (Err(libc::EPIPE), true));
+}
+
 extern "C" fn does_nothing(_: i32) {}
 
 /// A handler that runs while a blocking send looks for room in its ring is none that came before the call: where the kernel has no room
