@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,9 +169,10 @@ impl Gate {
         self.take_all(now) == 0 && !attached && !self.node.waits_for_others()
     }
 
-    /// What a child of a fork must not have: as long as it lives, the next gateway could not have it.
-    pub fn keep_from_children(&self) {
-        let mut all = vec![self.door.listener().as_fd()];
+    /// What a child of a fork must not have, and `copy`, which may be one of that: as long as it lives, the next gateway could not
+    /// have it.
+    pub fn keep_from_children(&self, copy: BorrowedFd<'_>) {
+        let mut all = vec![self.door.listener().as_fd(), copy];
         for route in self.node.routes() {
             route.each_descriptor(&mut |fd| all.push(fd));
         }

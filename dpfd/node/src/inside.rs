@@ -101,12 +101,12 @@ impl InProcess {
         if told != graph {
             return Err(CannotServe::Number { told, graph });
         }
-        gate.keep_from_children();
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let wake = EventFd::from_flags(flags).map_err(system("eventfd"))?;
         let control = gate.epoll.clone();
         control.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, WAKE)).map_err(system("epoll_ctl"))?;
         let readable = readable(&gate.node).map_err(system("epoll_ctl"))?;
+        gate.keep_from_children(readable.as_fd());
         let routes = gate.node.routes().len();
         let inner = Arc::new(Inner {
             gate: Mutex::new(Some(Running { gate, routes, next: 0 })),
@@ -215,7 +215,8 @@ impl Inner {
                     self.listen_to(&running.gate.node);
                 }
                 if running.gate.node.was_refreshed() {
-                    running.gate.keep_from_children();
+                    let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+                    running.gate.keep_from_children(routes.as_fd());
                 }
                 if self.turns.is_due(running.next) {
                     self.wake();

@@ -122,7 +122,7 @@ fn the_machine_is_the_node_whose_addresses_it_has() {
 
 #[test]
 fn a_strict_graph_names_the_edges_of_each_direction() {
-    let text = "[[node]]\nnid = 1\nroutes = [\"udp:192.0.2.1:7411\"]\n\
+    let text = "[route.udp]\nsecurity = \"none\"\n[[node]]\nnid = 1\nroutes = [\"udp:192.0.2.1:7411\"]\n\
                 [[node]]\nnid = 2\nroutes = [\"udp:192.0.2.2:7411\"]\n\
                 [[process]]\nname = \"a\"\nnode = 1\nendpoints = [10, 11]\n\
                 [[process]]\nname = \"b\"\nnode = 2\nendpoints = [20]\n\

@@ -1,6 +1,6 @@
 //! Nodes that are network namespaces, joined by veth pairs and a bridge. Needs root.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dpfd::Addr;
 
