@@ -47,11 +47,17 @@ static void urgency(int fd, const char *what) {
     MUST(poll(&one, 1, 0));
     int at_mark;
     MUST(ioctl(fd, SIOCATMARK, &at_mark));
+    CHECK(sockatmark(fd) == at_mark);
     say("%s:%s%s, %s", what, one.revents & POLLIN ? " in" : "", one.revents & POLLPRI ? " urgent" : "",
         at_mark ? "at the mark" : "not at the mark");
 }
 
 static void passed(int fd) {
+    char byte;
+    mark("awake", 1);
+    while (recv(fd, &byte, 1, MSG_DONTWAIT) != 1) /* it is awake: nobody wakes it for what follows */
+        CHECK(errno == EAGAIN);
+    mark("ready", 1);
     await_mark("sent");
     urgency(fd, "before");
     told(fd, "stream", MSG_DONTWAIT);
@@ -111,7 +117,11 @@ void tester(int fd) {
         return;
     }
     if (mode_is("passed")) {
+        await_mark("awake");
+        sleep_ms(50);
+        write_all(fd, "-", 1);
         write_all(fd, "abc", 3);
+        await_mark("ready");
         CHECK(send(fd, "!", 1, MSG_OOB) == 1);
         sleep_ms(50);
         mark("sent", 1);

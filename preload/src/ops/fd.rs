@@ -220,6 +220,20 @@ fn signal_driven(fd: c_int) {
     }
 }
 
+/// sockatmark(3).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn sockatmark(fd: c_int) -> c_int {
+    let mut at_mark: c_int = 0;
+    // SAFETY: an int of ours.
+    match unsafe { ioctl(fd, AT_MARK, &raw mut at_mark as c_ulong) } {
+        -1 => -1,
+        _ => at_mark,
+    }
+}
+
 /// SIOCATMARK (asm-generic/sockios.h).
 const AT_MARK: c_ulong = 0x8905;
 
