@@ -2,13 +2,16 @@
  * The tester closes a connection with unread bytes: its peer gets a reset if nobody else has the socket, and an end
  * when the last one that has it goes. Before that:
  *   fails     fork fails
+ *   inside    so does the fork inside daemon, and the one inside forkpty
  *   threads   two threads fork again and again, and the children exit
  *   vfork     a child of vfork closes its copy, makes sockets of its own, and executes something
  *   exec      a child, in which the socket is closed on exec, executes something that lasts
  *   failed    the same, but there is no such program; the child answers
+ * With an argument, the connection is fresh, and so many exchanges follow, for somebody outside to see how they went.
  */
 #include "common.h"
 
+#include <pty.h>
 #include <sys/resource.h>
 
 static void *fork_often(void *unused) {
@@ -26,12 +29,19 @@ static void *fork_often(void *unused) {
 
 static void fail_to_fork(void) {
     /* Root may have as many processes as it likes. */
-    if (getuid() == 0)
-        MUST(setresuid(4321, 4321, 4321));
+    bool root = getuid() == 0;
+    if (root)
+        MUST(setresuid(4321, 4321, 0));
     struct rlimit none = {1, 1};
     MUST(setrlimit(RLIMIT_NPROC, &none));
-    for (int i = 0; i < 5; i++)
-        CHECK(fork() == -1 && errno == EAGAIN);
+    for (int i = 0, end; i < 5; i++) {
+        if (mode_is("fails"))
+            CHECK(fork() == -1 && errno == EAGAIN);
+        else
+            CHECK((i % 2 ? daemon(1, 1) : forkpty(&end, NULL, NULL, NULL)) == -1);
+    }
+    if (root)
+        MUST(setresuid(0, 0, 0));
 }
 
 static void with_vfork(int fd) {
@@ -72,9 +82,9 @@ static pid_t with_exec(int fd) {
 
 void tester(int fd) {
     pid_t child = 0;
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 20 && argument(0, 0) == 0; i++)
         exchange(fd, 100, (uint64_t)i);
-    if (mode_is("fails"))
+    if (mode_is("fails") || mode_is("inside"))
         fail_to_fork();
     if (mode_is("threads")) {
         pthread_t threads[2] = {start_thread(fork_often, NULL), start_thread(fork_often, NULL)};
@@ -87,6 +97,13 @@ void tester(int fd) {
         child = with_exec(fd);
     for (int i = 0; i < 20; i++)
         exchange(fd, 100, (uint64_t)i);
+    for (long i = 0; i < argument(0, 0); i++)
+        exchange(fd, 100, (uint64_t)i);
+    if (argument(0, 0) > 0) {
+        mark("server-done", 1);
+        mark("client-done", 1);
+        await_mark("looked");
+    }
     write_all(fd, "unread", 6);
     int there = 0;
     while (there != 6) {

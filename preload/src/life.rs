@@ -9,7 +9,8 @@ mod tests;
 
 pub use begin::{keep_plain, track};
 pub use fork::{
-    child_of_fork, forget_fork, fork_failed, hold, parent_of_fork, prepare_fork, register, reserve, Prepared,
+    child_of_fork, forget_fork, fork_failed, hold, no_fork_yet, parent_of_fork, prepare_fork, register,
+    reserve, Prepared,
 };
 
 use core::ffi::c_int;

@@ -94,6 +94,8 @@ macro_rules! table {
             twin fn _IO_popen(command: *const c_char, mode: *const c_char) -> *mut FILE = ops::leave::popen;
             sleep fn fork() -> libc::pid_t = ops::fork::fork;
             twin fn __fork() -> libc::pid_t = ops::fork::fork;
+            sleep fn daemon(nochdir: c_int, noclose: c_int) -> c_int = ops::fork::daemon;
+            guest fn forkpty(end: *mut c_int, name: *mut c_char, terminal: *const c_void, size: *const c_void) -> libc::pid_t = ops::fork::forkpty;
             sleep fn _Fork() -> libc::pid_t = ops::fork::bare_fork;
             sleep fn clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;
             twin fn __clone(run: usize, stack: *mut c_void, flags: c_int, with: *mut c_void, ptid: usize, tls: usize, ctid: usize) -> c_int = ops::fork::clone;

@@ -187,3 +187,14 @@ fn a_relay_is_a_process_of_the_side_that_left() {
         assert_eq!(told(&pair, "sent", true), (1, [false, true]), "{mode}");
     }
 }
+
+/// The place that was prepared for a child goes back where there is none: the connection has one user, and becomes a channel.
+#[test]
+fn a_program_whose_daemon_or_forkpty_fails_gets_channels() {
+    if std::env::var_os("DP_COMPAT_NATIVE_ONLY").is_some() {
+        return;
+    }
+    let fresh = Combo { warm: 0, ..Combo::shimmed() };
+    let bytes = bytes_through_tcp(&Pair::c("fork_lives").arg("inside").arg(EXCHANGES), &fresh);
+    assert!(bytes < BYTES / 10, "{bytes} bytes went through TCP");
+}

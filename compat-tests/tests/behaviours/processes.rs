@@ -21,6 +21,7 @@ same_everywhere! {
     fork_while_a_thread_accepts => Pair::c("fork_window").arg("files");
     fork_and_exec_while_a_thread_accepts => Pair::c("fork_window").arg("exec");
     fork_that_fails => Pair::c("fork_lives").arg("fails");
+    forks_inside_the_c_library_that_fail => Pair::c("fork_lives").arg("inside");
     forks_of_two_threads => Pair::c("fork_lives").arg("threads");
     forks_with_handlers_that_lock => Pair::c("fork_handlers").arg("locks");
     forks_with_handlers_that_use_a_set => Pair::c("fork_handlers").arg("sets");

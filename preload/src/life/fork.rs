@@ -92,6 +92,11 @@ unsafe extern "C" fn parent_of_fork_c() {
     parent_of_fork(&PREPARED.get());
 }
 
+/// Before a call that may fork, and may fail before that.
+pub fn no_fork_yet() {
+    PREPARED.set(Prepared::NOTHING);
+}
+
 /// fork(2) failed, after all handlers.
 pub fn fork_failed() {
     forget_fork(PREPARED.get());

@@ -1,6 +1,8 @@
 //! fork, and forks that run no handlers of pthread_atfork(3): _Fork, and clone without shared memory.
 
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{c_char, c_int, c_long, c_void};
+
+use dp_edge::sys::raw;
 
 use crate::epoll::Others;
 use crate::walk::nowhere;
@@ -23,6 +25,47 @@ pub unsafe fn fork() -> libc::pid_t {
         super::fail(errno);
     }
     child
+}
+
+/// Calls of the C library that fork inside themselves: its handlers run, and nobody else knows that there is no child.
+///
+/// The call may fail before it forks, and in the child, too.
+fn forking_inside(real: impl FnOnce() -> c_int) -> c_int {
+    let parent = raw::getpid();
+    life::no_fork_yet();
+    let rc = real();
+    if rc < 0 && raw::getpid() == parent {
+        let errno = super::errno();
+        life::fork_failed();
+        super::fail(errno);
+    }
+    rc
+}
+
+/// daemon(3).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn daemon(nochdir: c_int, noclose: c_int) -> c_int {
+    // SAFETY: no memory.
+    forking_inside(|| unsafe { real::daemon()(nochdir, noclose) })
+}
+
+/// forkpty(3).
+///
+/// # Safety
+///
+/// As for the call it replaces.
+pub unsafe fn forkpty(
+    end: *mut c_int,
+    name: *mut c_char,
+    terminal: *const c_void,
+    size: *const c_void,
+) -> libc::pid_t {
+    let Some(real) = real::forkpty() else { return super::fail(libc::ENOSYS) as c_int };
+    // SAFETY: the program's arguments.
+    forking_inside(|| unsafe { real(end, name, terminal, size) })
 }
 
 /// pthread_atfork(3), as glibc's programs call it: `dso` is the library that the handlers are in.
