@@ -22,6 +22,7 @@ same_everywhere! {
     close_range_with_a_flag_that_does_not_exist => Pair::c("refused").arg("close_range");
     dup3_with_a_flag_that_does_not_exist => Pair::c("refused").arg("dup3");
     shutdown_in_a_way_that_does_not_exist => Pair::c("refused").arg("shutdown");
+    control_data_that_says_more_than_it_has => Pair::c("spared").arg("control");
     no_files_may_be_written => Pair::c("refused").arg("limited");
     names_and_options => Pair::c("names_options");
     a_pacing_rate_that_nobody_sets => Pair::c("pacing").arg("none");

@@ -154,7 +154,8 @@ pub unsafe fn passes(m: &msghdr) -> bool {
     any
 }
 
-/// Calls `f` with the place of every descriptor in `m` that is a connection of ours.
+/// Calls `f` with the place of every descriptor in `m` that is a connection of ours. A header that is longer than what there is
+/// the kernel refuses, and the message with it.
 ///
 /// # Safety
 ///
@@ -166,6 +167,10 @@ unsafe fn each_passed(m: &msghdr, mut f: impl FnMut(*mut c_int)) {
         while !c.is_null() {
             if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_RIGHTS {
                 let bytes = ((*c).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+                let room = m.msg_controllen - (c as usize - m.msg_control as usize);
+                if (*c).cmsg_len as usize > room {
+                    return;
+                }
                 for i in 0..bytes / size_of::<c_int>() {
                     let at = libc::CMSG_DATA(c).cast::<c_int>().add(i);
                     match fdtable::get(at.read_unaligned()) {
