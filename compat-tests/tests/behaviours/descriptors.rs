@@ -23,6 +23,10 @@ same_everywhere! {
     dup3_with_a_flag_that_does_not_exist => Pair::c("refused").arg("dup3");
     shutdown_in_a_way_that_does_not_exist => Pair::c("refused").arg("shutdown");
     control_data_that_says_more_than_it_has => Pair::c("spared").arg("control");
+    close_range_in_a_table_of_the_threads_own => Pair::c("spared").arg("unshare");
+    dup2_beyond_a_limit => Pair::c("spared").arg("beyond");
+    dup2_of_nothing_to_every_number => Pair::c("spared").arg("numbers");
+    closefrom_where_close_range_is_forbidden => Pair::c("spared").arg("closefrom");
     no_files_may_be_written => Pair::c("refused").arg("limited");
     names_and_options => Pair::c("names_options");
     a_pacing_rate_that_nobody_sets => Pair::c("pacing").arg("none");

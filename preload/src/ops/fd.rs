@@ -97,17 +97,26 @@ fn replaced(old: c_int, new: c_int, real: impl Fn() -> c_int) -> c_int {
         }
         rc
     };
-    if fdtable::get(new) == Entry::Internal && !state::is_borrowed_memory() {
-        // The program wants this very number: ours moves away.
-        step_aside(new);
-    } else if fdtable::get(new) != Entry::None && raw::fcntl(old, libc::F_GETFD, 0).is_ok() {
-        let yields = || give::give_number(old, Reason::Shared);
-        let is_conn = fdtable::conn(old).is_some();
-        return life::in_one_step(new, is_conn.then_some(&yields), noted);
-    } else if fdtable::get(new) == Entry::None && fdtable::get(old) == Entry::None {
-        return real();
+    match fdtable::get(new) {
+        Entry::None if fdtable::get(old) == Entry::None => real(),
+        Entry::None => noted(),
+        _ if !can_stand_at(old, new) => real(),
+        Entry::Internal if !state::is_borrowed_memory() => {
+            // The program wants this very number: ours moves away.
+            step_aside(new);
+            noted()
+        }
+        _ => {
+            let yields = || give::give_number(old, Reason::Shared);
+            let is_conn = fdtable::conn(old).is_some();
+            life::in_one_step(new, is_conn.then_some(&yields), noted)
+        }
     }
-    noted()
+}
+
+/// Whether a copy of `old` at `new` will not be refused: that is open, and no limit that was lowered since forbids the number.
+fn can_stand_at(old: c_int, new: c_int) -> bool {
+    raw::fcntl(old, libc::F_GETFD, 0).is_ok() && (new as u64) < state::descriptor_limit()
 }
 
 /// The shim's own descriptor gives way. What it stood for is lost to new introductions; what connections need of it is at another
@@ -132,7 +141,8 @@ pub unsafe fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if !closes || !state::ON.load(core::sync::atomic::Ordering::Relaxed) {
         return real(first, last);
     }
-    if state::is_borrowed_memory() {
+    // A thread gets a table of its own with the latter, and closes what is there: the other threads' is as it was.
+    if state::is_borrowed_memory() || flags & UNSHARE != 0 && !inside::alone() {
         return real(first, last);
     }
     // In pieces, around our own; a child about to exec loses ours by close-on-exec anyway.
@@ -173,8 +183,8 @@ pub unsafe fn closefrom(first: c_int) {
     let first = first.max(0);
     // SAFETY: as above; it cannot fail in a way the caller could learn of.
     let rc = unsafe { close_range(first as c_uint, c_uint::MAX, 0) };
-    if rc != 0 && super::errno() == libc::ENOSYS {
-        // A C library that has neither.
+    if rc != 0 {
+        // A kernel or a C library that has not got it, or a filter of system calls that forbids it.
         for fd in first..state::descriptor_limit() as c_int {
             // SAFETY: as above.
             let _ = unsafe { close(fd) };
