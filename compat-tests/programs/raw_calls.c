@@ -38,6 +38,17 @@ static void with_syscall(int fd) {
     int number = -1;
     outcome("FIONREAD", syscall(SYS_ioctl, fd, FIONREAD, &number));
     CHECK(number == 0);
+    socklen_t size = sizeof number;
+    outcome("getsockopt", syscall(SYS_getsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &number, &size));
+    say("TCP_NODELAY: %d", number);
+    number = 1;
+    outcome("setsockopt", syscall(SYS_setsockopt, fd, IPPROTO_TCP, TCP_NODELAY, &number, size));
+    number = 0;
+    outcome("getsockopt", getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &number, &size));
+    say("TCP_NODELAY: %d", number);
+    struct sockaddr_storage peer;
+    size = sizeof peer;
+    outcome("getpeername", syscall(SYS_getpeername, fd, &peer, &size));
 }
 
 /* Lengths the compiler cannot know, into arrays it does know: that makes it call __read_chk and the others. */

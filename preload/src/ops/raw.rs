@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_long, c_uint};
 
 use libc::timespec;
 
-use super::{aside, copy, fd, fork, open, recv, ring, sandbox, select, send, wait};
+use super::{aside, ask, copy, fd, fork, open, recv, ring, sandbox, select, send, wait};
 use crate::walk::nowhere;
 use crate::{real, state};
 
@@ -35,6 +35,9 @@ pub unsafe fn syscall(n: c_long, a: usize, b: usize, c: usize, d: usize, e: usiz
             libc::SYS_accept4 => open::accept4(x, b as _, c as _, d as c_int).into(),
             libc::SYS_listen => open::listen(x, b as c_int).into(),
             libc::SYS_shutdown => open::shutdown(x, b as c_int).into(),
+            libc::SYS_getpeername => ask::getpeername(x, b as _, c as _).into(),
+            libc::SYS_setsockopt => ask::setsockopt(x, b as c_int, c as c_int, d as _, e as _).into(),
+            libc::SYS_getsockopt => ask::getsockopt(x, b as c_int, c as c_int, d as _, e as _).into(),
             libc::SYS_close => fd::close(x).into(),
             libc::SYS_close_range => fd::close_range(a as c_uint, b as c_uint, c as c_int).into(),
             libc::SYS_dup => fd::dup(x).into(),
