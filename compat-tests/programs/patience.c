@@ -13,8 +13,7 @@
 enum end { HALF, READER_STOPS, BOTH_STOP, ENDS };
 
 static struct link {
-    int fd;
-    _Atomic uint64_t received, sent;
+    struct stream stream;
     _Atomic bool all_received, all_sent, over;
     enum end end;
     _Atomic uint64_t limits;
@@ -24,39 +23,36 @@ static int count;
 static uint64_t length;
 
 static void tell_streams(void) {
-    for (int i = 0; i < count; i++)
-        say("%d, descriptor %d: received %llu, sent %llu, end %d, limits %llu", i, links[i].fd, (unsigned long long)links[i].received,
-            (unsigned long long)links[i].sent, links[i].end, (unsigned long long)links[i].limits);
+    for (int i = 0; i < count; i++) {
+        tell_stream(&links[i].stream);
+        say("end %d, limits %llu", links[i].end, (unsigned long long)links[i].limits);
+    }
 }
-
-static unsigned stream(const struct link *link, bool mine) { return (unsigned)(link - links) * 2 + (mine == is_client); }
 
 static void *reader(void *argument) {
     struct link *link = argument;
-    stand("reader", (int)(link - links));
-    uint64_t random = random_of(10 + (unsigned)(link - links));
+    stand("reader", link->stream.number);
+    uint64_t random = random_of(10 + (unsigned)link->stream.number);
     char *bytes = malloc(LONGEST);
     CHECK(bytes);
-    while (link->received < length) {
+    while (link->stream.received < length) {
         size_t wanted = some_size(&random, LONGEST);
-        wanted = wanted > length - link->received ? length - link->received : wanted;
+        wanted = least(wanted, length - link->stream.received);
         uint64_t limits = link->limits, began = now_ms();
         int flags = below(&random, 4) == 0 ? MSG_WAITALL : 0;
-        ssize_t n = IN("recv", link->fd, recv(link->fd, bytes, wanted, flags));
+        ssize_t n = IN("recv", link->stream.fd, recv(link->stream.fd, bytes, wanted, flags));
         if (n < 0) {
             HOLDS(errno == EAGAIN && (limits || link->limits));
             HOLDS(now_ms() - began < LATE);
             continue;
         }
         HOLDS(n > 0);
-        check_bytes(bytes, (size_t)n, stream(link, false), link->received);
-        link->received += (uint64_t)n;
-        count_bytes((size_t)n);
+        came(&link->stream, bytes, n);
     }
     link->all_received = true;
     /* Nothing comes any more but an end: the peer's, or that of a thread of this side. */
     for (;;) {
-        ssize_t n = IN("recv of the end", link->fd, recv(link->fd, bytes, 100, 0));
+        ssize_t n = IN("recv of the end", link->stream.fd, recv(link->stream.fd, bytes, 100, 0));
         if (n == 0)
             break;
         HOLDS(n < 0 && errno == EAGAIN);
@@ -69,22 +65,20 @@ static void *reader(void *argument) {
 
 static void *writer(void *argument) {
     struct link *link = argument;
-    stand("writer", (int)(link - links));
-    uint64_t random = random_of(20 + (unsigned)(link - links));
+    stand("writer", link->stream.number);
+    uint64_t random = random_of(20 + (unsigned)link->stream.number);
     char *bytes = malloc(LONGEST);
     CHECK(bytes);
-    while (link->sent < length) {
+    while (link->stream.sent < length) {
         size_t n = some_size(&random, LONGEST);
-        n = n > length - link->sent ? length - link->sent : n;
-        make_bytes(bytes, n, stream(link, true), link->sent);
-        ssize_t result = IN("send", link->fd, send(link->fd, bytes, n, MSG_NOSIGNAL));
+        n = least(n, length - link->stream.sent);
+        make_next(&link->stream, bytes, n);
+        ssize_t result = IN("send", link->stream.fd, send(link->stream.fd, bytes, n, MSG_NOSIGNAL));
         if (result < 0) {
             HOLDS(errno == EAGAIN);
             continue;
         }
-        HOLDS(result > 0);
-        link->sent += (uint64_t)result;
-        count_bytes((size_t)result);
+        went(&link->stream, result);
         if (below(&random, 8) == 0)
             usleep((unsigned)below(&random, 4000));
     }
@@ -96,8 +90,8 @@ static void *writer(void *argument) {
 
 static void *changer(void *argument) {
     struct link *link = argument;
-    stand("changer", (int)(link - links));
-    uint64_t random = random_of(30 + (unsigned)(link - links));
+    stand("changer", link->stream.number);
+    uint64_t random = random_of(30 + (unsigned)link->stream.number);
     while (!link->all_sent || !link->all_received) {
         struct timeval limit = {.tv_usec = below(&random, 3) ? (long)below(&random, 20000) : 0};
         struct linger linger = {(int)below(&random, 2), 5};
@@ -105,19 +99,19 @@ static void *changer(void *argument) {
             link->limits++;
         switch (below(&random, 4)) {
         case 0:
-            MUST(setsockopt(link->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
+            MUST(setsockopt(link->stream.fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
             break;
         case 1:
-            MUST(setsockopt(link->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
+            MUST(setsockopt(link->stream.fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger));
             break;
         default:
-            MUST(setsockopt(link->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+            MUST(setsockopt(link->stream.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
         }
         usleep((unsigned)below(&random, 6000));
     }
     /* The other side has all of it, too, before anything ends: a reset would take bytes. */
     char name[32];
-    int i = (int)(link - links);
+    int i = link->stream.number;
     snprintf(name, sizeof name, "%s-%d", is_client ? "client" : "server", i);
     mark(name, 1);
     snprintf(name, sizeof name, "%s-%d", is_client ? "server" : "client", i);
@@ -125,16 +119,16 @@ static void *changer(void *argument) {
     usleep((unsigned)below(&random, 3000));
     /* Its peer may have ended both ways just before. */
     int how = link->end == HALF ? SHUT_WR : link->end == READER_STOPS ? SHUT_RD : SHUT_RDWR;
-    HOLDS(shutdown(link->fd, how) == 0 || errno == ENOTCONN);
+    HOLDS(shutdown(link->stream.fd, how) == 0 || errno == ENOTCONN);
     if (how == SHUT_RD)
-        HOLDS(shutdown(link->fd, SHUT_WR) == 0 || errno == ENOTCONN);
+        HOLDS(shutdown(link->stream.fd, SHUT_WR) == 0 || errno == ENOTCONN);
     board->running--;
     return NULL;
 }
 
 static void add(int i, int fd) {
     uint64_t random = random_of(40 + (unsigned)i);
-    links[i].fd = fd;
+    begin_stream(&links[i].stream, i, fd);
     links[i].end = (enum end)below(&random, ENDS);
 }
 
@@ -153,6 +147,6 @@ static void race(void) {
     for (int i = 0; i < 3 * count; i++)
         pthread_join(threads[i], NULL);
     for (int i = 0; i < count; i++)
-        MUST(close(links[i].fd));
+        MUST(close(links[i].stream.fd));
     say("all bytes came");
 }

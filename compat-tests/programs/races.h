@@ -184,6 +184,47 @@ static __attribute__((unused)) void check_bytes(const char *bytes, size_t n, uns
     give_up(__LINE__, "other bytes");
 }
 
+/* A connection, and how far it has come in both directions. */
+struct stream {
+    int number, fd;
+    _Atomic uint64_t received, sent;
+};
+
+/* Which bytes go there: this side's, or the peer's. */
+static __attribute__((unused)) unsigned bytes_of(const struct stream *stream, bool mine) {
+    return (unsigned)stream->number * 2 + (mine == is_client);
+}
+
+static __attribute__((unused)) void begin_stream(struct stream *stream, int number, int fd) {
+    stream->number = number;
+    stream->fd = fd;
+}
+
+static __attribute__((unused)) void tell_stream(const struct stream *stream) {
+    say("%d, descriptor %d: received %llu, sent %llu", stream->number, stream->fd, (unsigned long long)stream->received,
+        (unsigned long long)stream->sent);
+}
+
+/* Bytes that were received are the next ones. */
+static __attribute__((unused)) void came(struct stream *stream, const char *bytes, ssize_t n) {
+    check_bytes(bytes, (size_t)n, bytes_of(stream, false), stream->received);
+    stream->received += (uint64_t)n;
+    count_bytes((size_t)n);
+}
+
+/* The next bytes to send, and so many of them were. */
+static __attribute__((unused)) void make_next(const struct stream *stream, char *bytes, size_t n) {
+    make_bytes(bytes, n, bytes_of(stream, true), stream->sent);
+}
+
+static __attribute__((unused)) void went(struct stream *stream, ssize_t n) {
+    HOLDS(n > 0);
+    stream->sent += (uint64_t)n;
+    count_bytes((size_t)n);
+}
+
+static __attribute__((unused)) size_t least(size_t a, uint64_t b) { return a < b ? a : (size_t)b; }
+
 /* The program: both sides do the same, or ask which they are. */
 static void race(void);
 

@@ -12,10 +12,9 @@
 /* What fits into any receive buffer. */
 #define MODEST 6000
 
-static struct link {
-    int fd, file;
-    _Atomic uint64_t received, sent;
-} links[MOST];
+static struct stream links[MOST];
+/* With the bytes that a link is to send. */
+static int files[MOST];
 
 static int count;
 static bool low_water;
@@ -23,35 +22,24 @@ static uint64_t length;
 
 static void tell_streams(void) {
     for (int i = 0; i < count; i++)
-        say("%d, descriptor %d: received %llu, sent %llu", i, links[i].fd, (unsigned long long)links[i].received,
-            (unsigned long long)links[i].sent);
+        tell_stream(&links[i]);
 }
 
-static unsigned stream(const struct link *link, bool mine) { return (unsigned)(link - links) * 2 + (mine == is_client); }
-
-static void came(struct link *link, const char *bytes, ssize_t n) {
-    check_bytes(bytes, (size_t)n, stream(link, false), link->received);
-    link->received += (uint64_t)n;
-    count_bytes((size_t)n);
-}
-
-static size_t least(size_t a, uint64_t b) { return a < b ? a : (size_t)b; }
-
-static ssize_t asks(struct link *link) {
+static ssize_t asks(struct stream *link) {
     int bytes = -1;
     HOLDS(ioctl(link->fd, FIONREAD, &bytes) == 0 && bytes >= 0);
     return bytes;
 }
 
 /* Blocking, all that was asked for or all that there will be. */
-static void receive_all(struct link *link, char *bytes, size_t n) {
+static void receive_all(struct stream *link, char *bytes, size_t n) {
     size_t wanted = least(n, length - link->received);
     ssize_t result = IN("recv WAITALL", link->fd, recv(link->fd, bytes, n, MSG_WAITALL));
     HOLDS(result == (ssize_t)wanted);
     came(link, bytes, result);
 }
 
-static void receive_low_water(struct link *link, char *bytes, size_t n) {
+static void receive_low_water(struct stream *link, char *bytes, size_t n) {
     int mark = (int)least(n, MODEST);
     size_t wanted = least((size_t)mark, length - link->received);
     MUST(setsockopt(link->fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
@@ -65,7 +53,7 @@ static void receive_low_water(struct link *link, char *bytes, size_t n) {
 }
 
 /* What a peek shows, the next receive brings, and no less. */
-static void receive_peeked(struct link *link, char *bytes, size_t n, int flags) {
+static void receive_peeked(struct stream *link, char *bytes, size_t n, int flags) {
     if (n == 0)
         return;
     ssize_t shown = IN("recv PEEK", link->fd, recv(link->fd, bytes, n, MSG_PEEK | flags));
@@ -75,13 +63,13 @@ static void receive_peeked(struct link *link, char *bytes, size_t n, int flags) 
         return;
     if (flags & MSG_WAITALL)
         HOLDS(shown == (ssize_t)least(n, length - link->received));
-    check_bytes(bytes, (size_t)shown, stream(link, false), link->received);
+    check_bytes(bytes, (size_t)shown, bytes_of(link, false), link->received);
     ssize_t result = recv(link->fd, bytes, (size_t)shown, MSG_DONTWAIT);
     HOLDS(result == shown);
     came(link, bytes, result);
 }
 
-static void receive_counted(struct link *link, char *bytes, size_t more) {
+static void receive_counted(struct stream *link, char *bytes, size_t more) {
     ssize_t there = asks(link);
     if (there > LONGEST)
         there = LONGEST;
@@ -95,7 +83,7 @@ static void receive_counted(struct link *link, char *bytes, size_t more) {
     came(link, bytes, result);
 }
 
-static void receive_pieces(struct link *link, char *bytes, size_t n) {
+static void receive_pieces(struct stream *link, char *bytes, size_t n) {
     struct iovec pieces[3] = {{bytes, n / 3 + 1}, {bytes + n / 3 + 1, n / 5}, {bytes + n / 3 + 1 + n / 5, n / 7 + 1}};
     ssize_t result = IN("readv", link->fd, readv(link->fd, pieces, 3));
     HOLDS(result >= 0);
@@ -103,7 +91,7 @@ static void receive_pieces(struct link *link, char *bytes, size_t n) {
 }
 
 /* A receive that drops what it would bring. */
-static void receive_nothing(struct link *link, char *bytes, size_t n) {
+static void receive_nothing(struct stream *link, char *bytes, size_t n) {
     ssize_t result = recv(link->fd, bytes, n, MSG_TRUNC | MSG_DONTWAIT);
     HOLDS(result >= 0 || errno == EAGAIN);
     if (result > 0) {
@@ -112,7 +100,7 @@ static void receive_nothing(struct link *link, char *bytes, size_t n) {
     }
 }
 
-static void receive_some(struct link *link, char *bytes, uint64_t *random) {
+static void receive_some(struct stream *link, char *bytes, uint64_t *random) {
     size_t n = some_size(random, LONGEST / 2);
     ssize_t result;
     switch (below(random, 10)) {
@@ -155,9 +143,9 @@ static void receive_some(struct link *link, char *bytes, uint64_t *random) {
 }
 
 static void *reader(void *argument) {
-    struct link *link = argument;
-    stand("reader", (int)(link - links));
-    uint64_t random = random_of(10 + (unsigned)(link - links));
+    struct stream *link = argument;
+    stand("reader", link->number);
+    uint64_t random = random_of(10 + (unsigned)link->number);
     char *bytes = malloc(LONGEST);
     CHECK(bytes);
     while (link->received < length)
@@ -169,7 +157,7 @@ static void *reader(void *argument) {
     return NULL;
 }
 
-static ssize_t send_pieces(struct link *link, char *bytes, size_t n, int flags) {
+static ssize_t send_pieces(struct stream *link, char *bytes, size_t n, int flags) {
     struct iovec pieces[4] = {{bytes, n / 2}, {bytes + n / 2, 0}, {bytes + n / 2, n / 3}, {bytes + n / 2 + n / 3, n - n / 2 - n / 3}};
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 4};
     if (flags == 0)
@@ -177,11 +165,11 @@ static ssize_t send_pieces(struct link *link, char *bytes, size_t n, int flags) 
     return IN("sendmsg", link->fd, sendmsg(link->fd, &message, flags));
 }
 
-static ssize_t send_some(struct link *link, char *bytes, size_t n, uint64_t *random) {
+static ssize_t send_some(struct stream *link, char *bytes, size_t n, uint64_t *random) {
     off_t at = (off_t)link->sent;
     switch (below(random, 6)) {
     case 0:
-        return IN("sendfile", link->fd, sendfile(link->fd, link->file, &at, n));
+        return IN("sendfile", link->fd, sendfile(link->fd, files[link->number], &at, n));
     case 1:
         return send_pieces(link, bytes, n, 0);
     case 2:
@@ -199,18 +187,16 @@ static ssize_t send_some(struct link *link, char *bytes, size_t n, uint64_t *ran
 }
 
 static void *writer(void *argument) {
-    struct link *link = argument;
-    stand("writer", (int)(link - links));
-    uint64_t random = random_of(20 + (unsigned)(link - links));
+    struct stream *link = argument;
+    stand("writer", link->number);
+    uint64_t random = random_of(20 + (unsigned)link->number);
     char *bytes = malloc(LONGEST);
     CHECK(bytes);
     while (link->sent < length) {
         size_t n = least(some_size(&random, LONGEST), length - link->sent);
-        make_bytes(bytes, n, stream(link, true), link->sent);
+        make_next(link, bytes, n);
         ssize_t result = send_some(link, bytes, n, &random);
-        HOLDS(result > 0);
-        link->sent += (uint64_t)result;
-        count_bytes((size_t)result);
+        went(link, result);
         if (below(&random, 20) == 0)
             usleep((unsigned)below(&random, 2000));
     }
@@ -225,7 +211,7 @@ static void *asker(void *argument) {
     stand("asker", (int)(intptr_t)argument);
     uint64_t random = random_of(30 + (unsigned)(intptr_t)argument);
     while (board->running > 0) {
-        struct link *link = &links[below(&random, (size_t)count)];
+        struct stream *link = &links[below(&random, (size_t)count)];
         char bytes[64];
         struct pollfd entry = {.fd = link->fd, .events = POLLIN | POLLRDHUP};
         asks(link);
@@ -238,13 +224,13 @@ static void *asker(void *argument) {
 }
 
 static void add(int i, int fd) {
-    struct link *link = &links[i];
-    link->fd = fd;
-    link->file = MUST(memfd_create("pattern", MFD_CLOEXEC));
+    struct stream *link = &links[i];
+    begin_stream(link, i, fd);
+    files[link->number] = MUST(memfd_create("pattern", MFD_CLOEXEC));
     char *bytes = malloc(length);
     CHECK(bytes);
-    make_bytes(bytes, length, stream(link, true), 0);
-    write_all(link->file, bytes, length);
+    make_bytes(bytes, length, bytes_of(link, true), 0);
+    write_all(files[link->number], bytes, length);
     free(bytes);
 }
 

@@ -16,8 +16,8 @@ extern char **environ;
 
 /* The first ones stream, the last ones are the forkers'. */
 static struct link {
-    int fd, set;
-    _Atomic uint64_t received, sent;
+    struct stream stream;
+    int set;
     _Atomic bool over;
 } links[MOST + FORKERS];
 
@@ -26,17 +26,17 @@ static long processes;
 static _Atomic int forkers_left;
 
 static void tell_streams(void) {
-    for (int i = 0; i < streams + FORKERS; i++)
-        say("%d, descriptor %d: received %llu, sent %llu%s", i, links[i].fd, (unsigned long long)links[i].received,
-            (unsigned long long)links[i].sent, links[i].over ? ", over" : "");
+    for (int i = 0; i < streams + FORKERS; i++) {
+        tell_stream(&links[i].stream);
+        if (links[i].over)
+            say("over");
+    }
 }
-
-static unsigned stream(const struct link *link, bool mine) { return (unsigned)(link - links) * 2 + (mine == is_client); }
 
 static void *reader(void *argument) {
     struct link *link = argument;
-    stand("reader", (int)(link - links));
-    uint64_t random = random_of(10 + (unsigned)(link - links));
+    stand("reader", link->stream.number);
+    uint64_t random = random_of(10 + (unsigned)link->stream.number);
     char *bytes = malloc(LONGEST);
     CHECK(bytes);
     bool waits = below(&random, 2);
@@ -47,16 +47,14 @@ static void *reader(void *argument) {
             continue;
         }
         size_t wanted = some_size(&random, LONGEST);
-        ssize_t n = IN("recv", link->fd, recv(link->fd, bytes, wanted, waits ? MSG_DONTWAIT : 0));
+        ssize_t n = IN("recv", link->stream.fd, recv(link->stream.fd, bytes, wanted, waits ? MSG_DONTWAIT : 0));
         if (n < 0) {
             HOLDS(waits && errno == EAGAIN);
             continue;
         }
         if (n == 0)
             break;
-        check_bytes(bytes, (size_t)n, stream(link, false), link->received);
-        link->received += (uint64_t)n;
-        count_bytes((size_t)n);
+        came(&link->stream, bytes, n);
     }
     link->over = true;
     board->running--;
@@ -66,9 +64,9 @@ static void *reader(void *argument) {
 
 static void send_bytes(struct link *link, uint64_t at, size_t length) {
     static __thread char bytes[LONGEST];
-    make_bytes(bytes, length, stream(link, true), at);
+    make_bytes(bytes, length, bytes_of(&link->stream, true), at);
     for (size_t done = 0; done < length;) {
-        ssize_t n = IN("send", link->fd, send(link->fd, bytes + done, length - done, MSG_NOSIGNAL));
+        ssize_t n = IN("send", link->stream.fd, send(link->stream.fd, bytes + done, length - done, MSG_NOSIGNAL));
         HOLDS(n > 0);
         done += (size_t)n;
     }
@@ -78,18 +76,18 @@ static void send_bytes(struct link *link, uint64_t at, size_t length) {
 /* As long as processes are made. */
 static void *writer(void *argument) {
     struct link *link = argument;
-    stand("writer", (int)(link - links));
-    uint64_t random = random_of(20 + (unsigned)(link - links));
+    stand("writer", link->stream.number);
+    uint64_t random = random_of(20 + (unsigned)link->stream.number);
     while (forkers_left > 0) {
-        if (link->sent > link->received + AHEAD && !link->over) {
+        if (link->stream.sent > link->stream.received + AHEAD && !link->over) {
             usleep(200);
             continue;
         }
         size_t n = some_size(&random, LONGEST);
-        send_bytes(link, link->sent, n);
-        link->sent += n;
+        send_bytes(link, link->stream.sent, n);
+        link->stream.sent += n;
     }
-    MUST(shutdown(link->fd, SHUT_WR));
+    MUST(shutdown(link->stream.fd, SHUT_WR));
     board->running--;
     return NULL;
 }
@@ -108,7 +106,7 @@ static _Noreturn void live(int way, struct link *link, size_t n, int number) {
     switch (way) {
     case 0:
         stand("child that sends", number);
-        send_bytes(link, link->sent, n);
+        send_bytes(link, link->stream.sent, n);
         step_down();
         break;
     case 1: /* what is told there is its parent's to take */
@@ -123,7 +121,7 @@ static _Noreturn void live(int way, struct link *link, size_t n, int number) {
 
 static void *forker(void *argument) {
     struct link *link = argument;
-    int number = (int)(link - links) - streams;
+    int number = link->stream.number - streams;
     stand("forker", number);
     uint64_t random = random_of(30 + (unsigned)number);
     for (long i = 0; i < processes; i++) {
@@ -137,7 +135,7 @@ static void *forker(void *argument) {
                 usleep((unsigned)below(&random, 500));
             wait_for_end(child);
             if (way == 0)
-                link->sent += n;
+                link->stream.sent += n;
         } else if (way == 4) {
             pid_t child = vfork();
             if (child == 0) {
@@ -150,19 +148,19 @@ static void *forker(void *argument) {
             HOLDS(posix_spawn(&child, "/bin/true", NULL, NULL, just_true, environ) == 0);
             wait_for_end(child);
         } else {
-            send_bytes(link, link->sent, n);
-            link->sent += n;
+            send_bytes(link, link->stream.sent, n);
+            link->stream.sent += n;
         }
         board->moved++;
     }
-    MUST(shutdown(link->fd, SHUT_WR));
+    MUST(shutdown(link->stream.fd, SHUT_WR));
     forkers_left--;
     board->running--;
     return NULL;
 }
 
 static void add(int i, int fd) {
-    links[i].fd = fd;
+    begin_stream(&links[i].stream, i, fd);
     /* One of them is open in what is executed. */
     MUST(fcntl(fd, F_SETFD, i == 0 && seed % 4 == 0 ? 0 : FD_CLOEXEC));
     links[i].set = MUST(epoll_create1(seed % 4 == 1 ? 0 : EPOLL_CLOEXEC));

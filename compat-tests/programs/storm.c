@@ -8,10 +8,7 @@
 #define MOST 8
 #define LONGEST 300000
 
-static struct link {
-    int fd;
-    _Atomic uint64_t received, sent;
-} links[MOST];
+static struct stream links[MOST];
 
 static int count, told_by_handlers, pipe_ends[2];
 static bool restarts;
@@ -21,14 +18,11 @@ static _Atomic int inside;
 
 static void tell_streams(void) {
     for (int i = 0; i < count; i++)
-        say("%d, descriptor %d: received %llu, sent %llu", i, links[i].fd, (unsigned long long)links[i].received,
-            (unsigned long long)links[i].sent);
+        tell_stream(&links[i]);
     say("handlers %llu, through the pipe %llu, through the connection %llu, from the peer's handlers %llu",
         (unsigned long long)handled, (unsigned long long)through_pipe, (unsigned long long)through_connection,
         (unsigned long long)from_peer);
 }
-
-static unsigned stream(const struct link *link, bool mine) { return (unsigned)(link - links) * 2 + (mine == is_client); }
 
 static void handler(int signal) {
     (void)signal;
@@ -52,9 +46,9 @@ static bool interrupted(ssize_t result) {
 }
 
 static void *reader(void *argument) {
-    struct link *link = argument;
-    stand("reader", (int)(link - links));
-    uint64_t random = random_of(10 + (unsigned)(link - links));
+    struct stream *link = argument;
+    stand("reader", link->number);
+    uint64_t random = random_of(10 + (unsigned)link->number);
     char *bytes = malloc(LONGEST);
     CHECK(bytes);
     for (;;) {
@@ -65,9 +59,7 @@ static void *reader(void *argument) {
             continue;
         if (n == 0)
             break;
-        check_bytes(bytes, (size_t)n, stream(link, false), link->received);
-        link->received += (uint64_t)n;
-        count_bytes((size_t)n);
+        came(link, bytes, n);
     }
     HOLDS(link->received == length);
     board->running--;
@@ -76,21 +68,19 @@ static void *reader(void *argument) {
 }
 
 static void *writer(void *argument) {
-    struct link *link = argument;
-    stand("writer", (int)(link - links));
-    uint64_t random = random_of(20 + (unsigned)(link - links));
+    struct stream *link = argument;
+    stand("writer", link->number);
+    uint64_t random = random_of(20 + (unsigned)link->number);
     char *bytes = malloc(LONGEST);
     CHECK(bytes);
     while (link->sent < length) {
         size_t n = some_size(&random, LONGEST);
-        n = n > length - link->sent ? length - link->sent : n;
-        make_bytes(bytes, n, stream(link, true), link->sent);
+        n = least(n, length - link->sent);
+        make_next(link, bytes, n);
         ssize_t result = IN("send", link->fd, send(link->fd, bytes, n, MSG_NOSIGNAL));
         if (interrupted(result))
             continue;
-        HOLDS(result > 0);
-        link->sent += (uint64_t)result;
-        count_bytes((size_t)result);
+        went(link, result);
         if (below(&random, 16) == 0)
             usleep((unsigned)below(&random, 1000));
     }
@@ -143,7 +133,7 @@ static void add(int i, int fd) {
     if (i == count)
         told_by_handlers = fd;
     else
-        links[i].fd = fd;
+        begin_stream(&links[i], i, fd);
 }
 
 static timer_t begin_storm(void) {

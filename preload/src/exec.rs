@@ -7,7 +7,7 @@ use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::give::{give, give_number};
+use crate::give::{give, give_number, share};
 use crate::leave::leave;
 use crate::{epoll, life, relay, socket, state};
 
@@ -42,6 +42,10 @@ pub fn copied(old: i32, new: i32) {
     let (Some(family), Some(i)) = (state::family(), fdtable::conn(old)) else { return };
     // The child may have something else at the number.
     if !socket::is(old, family.conn(i)) {
+        return;
+    }
+    if new > 2 {
+        share(old, Reason::Exec);
         return;
     }
     let end = give(old, Reason::Exec);

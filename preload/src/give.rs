@@ -81,9 +81,24 @@ impl Channel {
 pub fn for_good(fd: i32, why: Reason) {
     let Some(c) = Channel::of(fd) else { return };
     let shared = !c.is_ours_alone();
-    if shared && leave(fd, why) == Left::Rest {
-        briefly(|| c.is_taken_back());
-    } else {
+    if !shared || !is_taken_back(&c, fd, why) {
         give_number(fd, why);
     }
+}
+
+/// Somebody who does not see channels has the connection behind `fd` from now on, and this process, or its parent, goes on with it,
+/// too: a relay would take what comes for that.
+pub fn share(fd: i32, why: Reason) {
+    if let Some(c) = Channel::of(fd) {
+        is_taken_back(&c, fd, why);
+    }
+}
+
+/// Leaves. Whether there was a rest that its sender could take back: it had a moment for that.
+fn is_taken_back(c: &Channel, fd: i32, why: Reason) -> bool {
+    let rest = leave(fd, why) == Left::Rest;
+    if rest {
+        briefly(|| c.is_taken_back());
+    }
+    rest
 }
