@@ -2,27 +2,35 @@
 //!
 //! At once where the sender can do something with it: a part that came out of order or twice, a gap that closed, a
 //! question, room where there was none. Else after a few parts, or a moment later: often a frame goes back anyway, and
-//! takes it along.
+//! takes it along. Where one did lately, each time, as in an exchange of questions and answers, the moment is longer: it is the
+//! time of a timer that would be set for each question, and taken back.
+
+/// So many acknowledgements in a row were taken along, and the next one waits so many times as long.
+const ALONG: u8 = 8;
+const LONGER: u64 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub(crate) struct Ack {
     delay: u64,
     every: u8,
     parts: u8,
+    /// Acknowledgements in a row that a part took along.
+    along: u8,
     /// From when on it is due; nothing: the peer knows it all.
     due: Option<u64>,
 }
 
 impl Ack {
-    /// After `every` parts, or `delay` nanoseconds after the first of them.
+    /// After `every` parts, or `delay` nanoseconds after the first of them; ten times as long where it is expected to be taken along.
     pub fn new(delay: u64, every: u8) -> Ack {
-        Ack { delay, every: every.max(1), parts: 0, due: None }
+        Ack { delay, every: every.max(1), parts: 0, along: 0, due: None }
     }
 
     /// A part was taken that was next.
     pub fn count(&mut self, now: u64) {
         self.parts = self.parts.saturating_add(1);
-        let due = now.saturating_add(self.delay);
+        let longer = if self.along >= ALONG { LONGER } else { 1 };
+        let due = now.saturating_add(self.delay.saturating_mul(longer));
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
         if self.parts >= self.every {
             self.hurry(now);
@@ -34,8 +42,14 @@ impl Ack {
         self.due = Some(self.due.map_or(now, |due| due.min(now)));
     }
 
-    /// A frame says it.
+    /// A frame says it that was sent for that.
     pub fn said(&mut self) {
+        (self.parts, self.along, self.due) = (0, 0, None);
+    }
+
+    /// A part takes it along.
+    pub fn said_along(&mut self) {
+        self.along = self.along.saturating_add(u8::from(self.due.is_some()));
         (self.parts, self.due) = (0, None);
     }
 
@@ -75,5 +89,28 @@ mod tests {
         assert!(!ack.is_due(2000), "counted from none again");
         ack.hurry(2001);
         assert!(ack.is_due(2001));
+    }
+
+    #[test]
+    fn what_is_taken_along_each_time_waits_longer_until_it_is_not() {
+        let mut ack = Ack::new(100, 3);
+        let exchange = |ack: &mut Ack, now| {
+            ack.count(now);
+            ack.said_along();
+            // A part that takes nothing along is no sign.
+            ack.said_along();
+        };
+        (0..u64::from(ALONG) - 1).for_each(|now| exchange(&mut ack, now));
+        ack.count(1000);
+        assert_eq!(ack.due(), Some(1100));
+        ack.said_along();
+        ack.count(2000);
+        assert_eq!(ack.due(), Some(2000 + 100 * LONGER));
+        ack.count(2001);
+        ack.count(2002);
+        assert!(ack.is_due(2002), "some parts do not wait longer");
+        ack.said();
+        ack.count(3000);
+        assert_eq!(ack.due(), Some(3100));
     }
 }

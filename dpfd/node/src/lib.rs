@@ -20,7 +20,7 @@
 //! | [`places`] | how far each flow's receiver is, in a file that outlives this process |
 //! | [`local`] | what a gateway needs of its own node; [`proxies`] is the real one |
 //! | [`gate`] | all of that opened, with the door for `dp ls`, and without a loop |
-//! | [`serve`], [`look`] | the loop of a process: one epoll, and looking for a moment before sleeping, where that pays |
+//! | [`serve`], [`look`], `standing` | the loop of a process: one epoll, looking for a moment before sleeping, where that pays, and its timer |
 //! | [`inside`] | no loop: inside a program, whose calls step it, with a thread for what is due while it is elsewhere |
 //! | [`status`] | what `dp ls` is told |
 //!
@@ -59,6 +59,7 @@ pub mod probe;
 pub mod proxies;
 pub mod raw;
 pub mod serve;
+mod standing;
 pub mod status;
 pub mod traffic;
 

@@ -1,6 +1,6 @@
 //! The loop of a gateway that is a process: one thread, one epoll. After something has happened it looks for a moment before it
-//! sleeps. Until when it sleeps is part of the call in which it does: nearly always something else comes first, and a timer that
-//! was set for an acknowledgement would wake it for nothing.
+//! sleeps. Nearly always something else comes before what is due, which is put off then: a timer stands for that
+//! ([`crate::standing`]), and is not set anew for each sleep.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,9 +21,11 @@ pub use crate::gate::{CannotServe, Options};
 use crate::look::Look;
 use crate::node::Node;
 use crate::proxies::Proxies;
+use crate::standing::Standing;
 
 /// What epoll knows things by; routes begin at `OTHERS`.
 const SIGNALS: u64 = 2;
+const DUE: u64 = 4;
 /// While it looks, epoll is asked each so many rounds: routes and proxies are looked at themselves.
 const ROUNDS: u32 = 8;
 /// While it looks in vain, whoever is ready to run goes first each so many rounds.
@@ -37,6 +39,7 @@ const LETTING_GO: u64 = 2_000_000;
 pub struct Server {
     gate: Gate,
     signals: SignalFd,
+    standing: Standing,
     look: Look,
     /// Of its looks.
     round: u32,
@@ -68,7 +71,8 @@ impl Server {
         let longest =
             if process::cpus() > 1 { u32::try_from(spin.as_nanos()).unwrap_or(u32::MAX) } else { 0 };
         let look = Look::new(longest);
-        let mut server = Server { gate, signals, look, round: 0, end: None, resume: None };
+        let standing = Standing::new().map_err(system("timerfd_create"))?;
+        let mut server = Server { gate, signals, standing, look, round: 0, end: None, resume: None };
         server.listen().map_err(system("epoll_ctl"))?;
         Ok(server)
     }
@@ -77,6 +81,7 @@ impl Server {
         let event = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
         let Gate { epoll, node, .. } = &self.gate;
         epoll.add(&self.signals, event(SIGNALS))?;
+        epoll.add(&self.standing, event(DUE))?;
         for (at, route) in node.routes().iter().enumerate() {
             if let Some(descriptor) = route.descriptor() {
                 epoll.add(descriptor, event(OTHERS + at as u64))?;
@@ -159,6 +164,7 @@ impl Server {
             match token {
                 ASKED => self.gate.answer(now),
                 SIGNALS => self.told_to_end(now),
+                DUE => self.standing.hear(),
                 STATUS => self.gate.tell(),
                 token => match Proxies::address(token) {
                     Some(addr) => done += self.take(now, addr),
@@ -189,11 +195,13 @@ impl Server {
         self.gate.node.local().stop();
     }
 
-    /// Until something is to be done, nanoseconds; nothing: for ever.
+    /// For how long it sleeps, nanoseconds, if nothing comes; nothing: until the timer rings.
     fn time_to_sleep(&mut self, now: u64) -> Option<u64> {
         let ends = self.end.map(|end| end.min(now + LETTING_GO));
         let all = [self.gate.next_timeout(), self.resume, ends];
-        all.into_iter().flatten().min().map(|at| at.saturating_sub(now))
+        let due = all.into_iter().flatten().min()?;
+        let left = due.saturating_sub(now);
+        (left == 0 || !self.standing.ring_by(due)).then_some(left)
     }
 }
 

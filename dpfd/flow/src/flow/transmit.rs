@@ -112,7 +112,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         self.pace.sent(now, len + usize::from(self.config.around));
         self.repeat_at.get_or_insert(now.saturating_add(self.rtt.timeout()));
         if !self.reassembly.arrived().1 {
-            self.ack.said();
+            self.ack.said_along();
         }
         Some(len)
     }

@@ -226,6 +226,11 @@ impl World {
 
     /// Everybody does what is to be done; then time passes until the next thing happens.
     pub fn step(&mut self) {
+        self.step_for(100_000_000);
+    }
+
+    /// The same, but for so long at most, nanoseconds.
+    fn step_for(&mut self, most: u64) {
         let now = self.now();
         let mut more = false;
         for node in self.nodes.iter_mut().flatten() {
@@ -239,7 +244,7 @@ impl World {
         let arrivals = self.networks.iter().filter_map(|(_, network)| network.next_arrival()).min();
         let arrival = arrivals.map(|at| begin + at.as_nanos() as u64);
         let next = [nodes, arrival].into_iter().flatten().min().unwrap_or(now + 1_000_000);
-        let by = if more { 0 } else { next.saturating_sub(now) }.clamp(1_000, 100_000_000);
+        let by = if more { 0 } else { next.saturating_sub(now) }.clamp(1_000, most.max(1_000));
         self.networks.iter().for_each(|(_, network)| network.advance(Duration::from_nanos(by)));
     }
 
@@ -255,7 +260,7 @@ impl World {
     pub fn run(&mut self, time: Duration) {
         let end = self.now() + time.as_nanos() as u64;
         while self.now() < end {
-            self.step();
+            self.step_for(end - self.now());
         }
     }
 }
