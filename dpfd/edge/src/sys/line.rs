@@ -140,8 +140,8 @@ impl Quiet {
         let result = match kind {
             Kind::Socket => return send(fd, line),
             Kind::Pipe => match write_at_once(fd, line) {
-                // Before Linux 6.5 a pipe knows of no such writes.
-                Err(libc::EOPNOTSUPP) => write_if_writable(fd, line),
+                // Before Linux 6.5 a pipe knows of no such writes; a filter, or what stands in for the kernel, may not know the call.
+                Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPERM) => write_if_writable(fd, line),
                 other => other,
             },
             Kind::Device | Kind::File => write_now(fd, line),

@@ -202,3 +202,7 @@ impl Process {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
