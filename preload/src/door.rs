@@ -103,11 +103,16 @@ pub fn open(fd: i32) -> fdtable::Entry {
     if !rules::may_accept(addr.ip(), addr.port) {
         return none;
     }
+    open_at(addr).map_or(none, fdtable::Entry::Listener)
+}
+
+/// The door at an address: which it is, plus one.
+fn open_at(addr: tcp::Addr) -> Option<u32> {
     // However many sockets of a program listen at an address (SO_REUSEPORT), it is one family, and has one door there.
     let is_open = |d: &&Door| d.fd.load(Ordering::Acquire) >= 0 && d.is_mine() && d.is_at(addr);
     let shared = OPEN.iter().position(|d| is_open(&d) && d.share());
     if let Some(i) = shared {
-        return fdtable::Entry::Listener(i as u32 + 1);
+        return Some(i as u32 + 1);
     }
     let free = || {
         (0..DOORS).find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
@@ -118,9 +123,7 @@ pub fn open(fd: i32) -> fdtable::Entry {
     for d in OPEN.iter().filter(without).filter(same) {
         close(d);
     }
-    let Some(i) = free().or_else(|| OPEN.iter().find(without).and_then(|d| close(d).then(free)?)) else {
-        return none;
-    };
+    let i = free().or_else(|| OPEN.iter().find(without).and_then(|d| close(d).then(free)?))?;
     match listen(addr) {
         Some(door) => {
             for (to, from) in OPEN[i].ip.iter().zip(halves(addr.ip)) {
@@ -134,11 +137,11 @@ pub fn open(fd: i32) -> fdtable::Entry {
             }
             OPEN[i].fd.store(door, Ordering::Release);
             fdtable::mark_internal(door);
-            fdtable::Entry::Listener(i as u32 + 1)
+            Some(i as u32 + 1)
         }
         None => {
             OPEN[i].fd.store(-1, Ordering::Release);
-            none
+            None
         }
     }
 }

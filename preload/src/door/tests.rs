@@ -12,10 +12,9 @@ fn by_itself(port: u16) -> bool {
     receive_hellos(port)
 }
 
-fn open_at(listener: &TcpListener) -> (u32, tcp::Addr) {
-    let fd = listener.as_raw_fd();
-    let fdtable::Entry::Listener(i @ 1..) = open(fd) else { panic!("no door") };
-    (i, tcp::local(fd).unwrap())
+fn open_for(listener: &TcpListener) -> (u32, tcp::Addr) {
+    let addr = tcp::local(listener.as_raw_fd()).unwrap();
+    (open_at(addr).expect("a door"), addr)
 }
 
 /// What the program puts at the number of a caller that says nothing is neither read nor closed.
@@ -23,7 +22,7 @@ fn open_at(listener: &TcpListener) -> (u32, tcp::Addr) {
 fn a_caller_that_says_nothing_is_out_of_the_programs_way() {
     testing::start();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (door, addr) = open_at(&listener);
+    let (door, addr) = open_for(&listener);
     let caller = raw::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0).unwrap();
     let (un, len) = intro::door_address(addr, 0);
     // SAFETY: the address outlives the call.
@@ -53,15 +52,15 @@ fn sockets_that_listen_at_one_address_share_a_door() {
     testing::start();
     let first = TcpListener::bind("127.0.0.1:0").unwrap();
     let second = first.try_clone().unwrap();
-    let (door, _) = open_at(&first);
-    assert_eq!(open_at(&second).0, door);
+    let (door, _) = open_for(&first);
+    assert_eq!(open_for(&second).0, door);
     let fd = || OPEN[door as usize - 1].fd.load(Ordering::Relaxed);
     release(door);
     assert!(fd() >= 0, "one still listens");
     // Of another address, also at the same port.
     let port = first.local_addr().unwrap().port();
     let other = TcpListener::bind(("127.0.0.2", port)).unwrap();
-    let (another, _) = open_at(&other);
+    let (another, _) = open_for(&other);
     assert_ne!(another, door);
     release(another);
     while fd() >= 0 {
