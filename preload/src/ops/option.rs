@@ -31,12 +31,11 @@ pub unsafe fn setsockopt(
         match (level, name) {
             // Nagle and cork hold a bell back; there is nothing for them to gather on a channel.
             (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK)
-                if c.stage() == Stage::Live && len >= 4 && !value.is_null() =>
+                if c.stage() == Stage::Live && int().is_some() =>
             {
                 let flag = if name == libc::TCP_NODELAY { Conn::NODELAY } else { Conn::CORK };
-                // SAFETY: the program's int.
-                match unsafe { value.cast::<c_int>().read_unaligned() } {
-                    0 => c.clear(flag),
+                match int() {
+                    Some(0) => c.clear(flag),
                     _ => c.set(flag),
                 }
                 return 0;
