@@ -38,6 +38,12 @@ fn live(fd: c_int) -> bool {
 ///
 /// As for the call it replaces.
 pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
+    // Into a pipe, sendfile is a splice. Out of anything else than a socket it need not be looked at.
+    if live(from) && offset.is_null() && n > 0 {
+        if let Some(size) = pipe(out) {
+            return out_of_channel(from, out, size, n, 0);
+        }
+    }
     if !live(out) || (!offset.is_null() && nowhere(offset)) {
         // SAFETY: the program's arguments.
         return unsafe { real::sendfile()(out, from, offset, n) };
@@ -126,22 +132,31 @@ pub unsafe fn splice(
 ) -> ssize_t {
     // SAFETY: the program's arguments.
     let real = || unsafe { real::splice()(from, off_in, out, off_out, n, flags) };
-    let pipe = |fd| raw::fcntl(fd, libc::F_GETPIPE_SZ, 0).ok();
     if live(out) && pipe(from).is_some() && off_out.is_null() {
         return super::send::by_kernel(out, real);
     }
     match pipe(out) {
         Some(size) if live(from) && off_in.is_null() && off_out.is_null() && n > 0 => {
-            let mode = raw::fcntl(out, libc::F_GETFL, 0).unwrap_or(0) as c_int;
-            if mode & libc::O_ACCMODE == libc::O_RDONLY {
-                return fail(libc::EBADF);
-            }
-            let wait = mode & libc::O_NONBLOCK == 0 && flags & libc::SPLICE_F_NONBLOCK == 0;
-            with_buffer(n.min(size), |buf| into_pipe(from, out, size, n, wait, buf))
+            out_of_channel(from, out, size, n, flags)
         }
         // The kernel knows what is wrong, and takes nothing.
         _ => real(),
     }
+}
+
+/// How many bytes a pipe holds; `None`: `fd` is none.
+fn pipe(fd: c_int) -> Option<usize> {
+    raw::fcntl(fd, libc::F_GETPIPE_SZ, 0).ok()
+}
+
+/// From a channel into the pipe `out`, which holds `size` bytes.
+fn out_of_channel(from: c_int, out: c_int, size: usize, n: usize, flags: c_uint) -> ssize_t {
+    let mode = raw::fcntl(out, libc::F_GETFL, 0).unwrap_or(0) as c_int;
+    if mode & libc::O_ACCMODE == libc::O_RDONLY {
+        return fail(libc::EBADF);
+    }
+    let wait = mode & libc::O_NONBLOCK == 0 && flags & libc::SPLICE_F_NONBLOCK == 0;
+    with_buffer(n.min(size), |buf| into_pipe(from, out, size, n, wait, buf))
 }
 
 /// From a channel: no more is taken than the pipe has room for, or bytes would be in nobody's hands.
