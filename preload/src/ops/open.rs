@@ -58,10 +58,24 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         // A second connect on it: what it returns is the kernel's to say. AF_UNSPEC or another address
         // ends the first connection, so the entry goes unless it is just the question "are you there yet".
         let fresh = state::family().is_some_and(|f| f.conn(i).stage() == Stage::Candidate);
+        // SAFETY: the program's address.
+        let dissolves = unsafe { is_unspecified(addr, len) };
+        if let Some(c) = Channel::of(fd).filter(|c| dissolves && c.slot_live()) {
+            // It ends by a reset, which other descriptors may outlive.
+            c.sending().tx.ends_abruptly(true);
+        }
         let rc = real();
         // SAFETY: the program's address.
         let again = unsafe { tcp::Addr::read(addr, len as usize) };
         let same = again.is_some_and(|a| state::family().is_some_and(|f| f.conn(i).peer().port == a.port));
+        if dissolves && rc == 0 {
+            // Copies stand for the same socket, which is no connection any more.
+            fdtable::each(|n, e| {
+                if n != fd && e == Entry::Conn(i) {
+                    life::forget_stale(n);
+                }
+            });
+        }
         if !(fresh && same) && rc == 0 {
             life::forget_stale(fd);
         }
@@ -113,6 +127,18 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         super::fail(errno);
     }
     rc
+}
+
+/// Whether an address is none (AF_UNSPEC), by which connect(2) ends a connection.
+///
+/// # Safety
+///
+/// `addr` has `len` bytes, or cannot be read by anybody.
+unsafe fn is_unspecified(addr: *const sockaddr, len: socklen_t) -> bool {
+    // SAFETY: by the contract.
+    (len as usize) >= size_of::<libc::sa_family_t>()
+        && !walk::nowhere(addr)
+        && unsafe { (*addr).sa_family } == libc::AF_UNSPEC as libc::sa_family_t
 }
 
 /// Where the rules were read anew, listeners go by them from here on.
