@@ -98,6 +98,11 @@ static const struct {
 } options[] = {
     {"nodelay", IPPROTO_TCP, TCP_NODELAY}, {"cork", IPPROTO_TCP, TCP_CORK},   {"lowat", SOL_SOCKET, SO_RCVLOWAT},
     {"peekoff", SOL_SOCKET, SO_PEEK_OFF},  {"linger", SOL_SOCKET, SO_LINGER}, {"inline", SOL_SOCKET, SO_OOBINLINE},
+    {"keepalive", SOL_SOCKET, SO_KEEPALIVE}, {"quickack", IPPROTO_TCP, TCP_QUICKACK}, {"type", SOL_SOCKET, SO_TYPE},
+    {"protocol", SOL_SOCKET, SO_PROTOCOL}, {"accepts", SOL_SOCKET, SO_ACCEPTCONN}, {"busypoll", SOL_SOCKET, SO_BUSY_POLL},
+    {"usertime", IPPROTO_TCP, TCP_USER_TIMEOUT}, {"inq", IPPROTO_TCP, TCP_INQ}, {"stamp", SOL_SOCKET, SO_TIMESTAMP},
+    {"zerocopy", SOL_SOCKET, SO_ZEROCOPY}, {"sndbuf", SOL_SOCKET, SO_SNDBUF}, {"rcvbuf", SOL_SOCKET, SO_RCVBUF},
+    {"notsent", IPPROTO_TCP, TCP_NOTSENT_LOWAT},
 };
 
 static void option(struct line *line, int set) {

@@ -127,7 +127,8 @@ void run(struct line *line) {
     char *rest = line->text;
     for (char *w; line->words < WORDS && (w = strtok_r(rest, " \r\n", &rest));) line->word[line->words++] = w;
     int signals = atomic_load(&pipe_signals);
-    if (!run_transfer(line) && !run_wait(line) && !run_descriptor(line) && !run_life(line)) say(line, "unknown");
+    if (!run_transfer(line) && !run_wait(line) && !run_descriptor(line) && !run_rare(line) &&
+        !run_life(line)) say(line, "unknown");
     if (atomic_load(&pipe_signals) != signals) say(line, " +SIGPIPE");
 }
 

@@ -69,6 +69,7 @@ int run_transfer(struct line *line);
 int run_wait(struct line *line);
 int run_descriptor(struct line *line);
 int run_life(struct line *line);
+int run_rare(struct line *line);
 // Whether a thread is inside its operation.
 int is_threaded(void);
 void run(struct line *line);

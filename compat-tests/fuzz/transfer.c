@@ -21,6 +21,11 @@ static int flags_from(struct line *line, int at) {
         if (!strcmp(w, "nosignal")) flags |= MSG_NOSIGNAL;
         if (!strcmp(w, "more")) flags |= MSG_MORE;
         if (!strcmp(w, "oob")) flags |= MSG_OOB;
+        if (!strcmp(w, "eor")) flags |= MSG_EOR;
+        if (!strcmp(w, "confirm")) flags |= MSG_CONFIRM;
+        if (!strcmp(w, "zerocopy")) flags |= MSG_ZEROCOPY;
+        if (!strcmp(w, "errqueue")) flags |= MSG_ERRQUEUE;
+        if (!strcmp(w, "cloexec")) flags |= MSG_CMSG_CLOEXEC;
     }
     return flags;
 }

@@ -14,7 +14,8 @@ static const struct {
     uint32_t bit;
 } bits[] = {
     {"IN", EPOLLIN},   {"OUT", EPOLLOUT},     {"PRI", EPOLLPRI}, {"RDHUP", EPOLLRDHUP},         {"ERR", EPOLLERR},
-    {"HUP", EPOLLHUP}, {"ET", EPOLLET},       {"ONESHOT", EPOLLONESHOT}, {"EXCLUSIVE", EPOLLEXCLUSIVE},
+    {"HUP", EPOLLHUP}, {"RDNORM", EPOLLRDNORM}, {"WRNORM", EPOLLWRNORM}, {"RDBAND", EPOLLRDBAND}, {"WRBAND", EPOLLWRBAND},
+    {"MSG", EPOLLMSG}, {"ET", EPOLLET},       {"ONESHOT", EPOLLONESHOT}, {"EXCLUSIVE", EPOLLEXCLUSIVE},
 };
 enum { BITS = sizeof bits / sizeof *bits };
 
@@ -202,10 +203,11 @@ static void poll_many(struct line *line) {
 
 // select MS NAME:EVENTS...
 static void select_many(struct line *line) {
-    fd_set in, out;
+    fd_set in, out, urgent;
     FD_ZERO(&in);
     FD_ZERO(&out);
-    int fds[WORDS], count = 0, top = 0;
+    FD_ZERO(&urgent);
+    int fds[WORDS], count = 0, top = 0, asks_urgent = 0;
     for (int at = 2; at < line->words; at++) {
         char *colon = strchr(line->word[at], ':');
         if (!colon) continue;
@@ -215,15 +217,17 @@ static void select_many(struct line *line) {
         if (fd < 0) continue;
         if (events & EPOLLIN) FD_SET(fd, &in);
         if (events & EPOLLOUT) FD_SET(fd, &out);
+        if (events & EPOLLPRI) FD_SET(fd, &urgent), asks_urgent = 1;
         fds[count++] = fd;
         if (fd >= top) top = fd + 1;
     }
     long limit = number(line, 1, 10);
     struct timespec time = {limit / 1000, limit % 1000 * 1000000};
-    int n = pselect(top, &in, &out, NULL, &time, NULL);
+    int n = pselect(top, &in, &out, asks_urgent ? &urgent : NULL, &time, NULL);
     say_result(line, n);
     for (int i = 0; n >= 0 && i < count; i++)
-        say(line, " %s%s", FD_ISSET(fds[i], &in) ? "r" : "-", FD_ISSET(fds[i], &out) ? "w" : "-");
+        say(line, " %s%s%s", FD_ISSET(fds[i], &in) ? "r" : "-", FD_ISSET(fds[i], &out) ? "w" : "-",
+            FD_ISSET(fds[i], &urgent) ? "x" : "");
 }
 
 // badctl COUNT: calls of epoll_ctl that fail

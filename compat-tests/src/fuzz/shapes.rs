@@ -4,6 +4,8 @@ use fastrand::Rng;
 
 use super::script::{Line, Script, Who};
 
+mod rare;
+
 /// A side, and the other.
 fn sides(rng: &mut Rng) -> (Who, Who) {
     if rng.bool() {
@@ -55,6 +57,16 @@ pub const ALL: &[(&str, Shape)] = &[
     ("sleepers", sleepers),
     ("urgent", urgent),
     ("low-water", low_water),
+    ("nested", rare::nested),
+    ("handed", rare::handed),
+    ("odd", rare::odd),
+    ("signalled", rare::signalled),
+    ("disconnected", rare::disconnected),
+    ("inherited", rare::inherited),
+    ("blocked", rare::blocked),
+    ("ended-under", rare::ended_under),
+    ("bands", rare::bands),
+    ("replaced-sets", rare::replaced_sets),
 ];
 
 /// One side goes, in any way; the other goes on.

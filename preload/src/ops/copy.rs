@@ -39,6 +39,12 @@ fn live(fd: c_int) -> bool {
 pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, or another number of the same file.
     let real = |out| unsafe { real::sendfile()(out, from, offset, n) };
+    // Into a pipe, sendfile is a splice. Out of anything else than a socket it need not be looked at.
+    if live(from) && offset.is_null() && n > 0 {
+        if let Some(size) = pipe(out) {
+            return uncancelled(|| out_of_channel(from, (out, size), n, 0, real));
+        }
+    }
     if !live(out) || (!offset.is_null() && nowhere(offset)) {
         return real(out);
     }
@@ -165,28 +171,12 @@ pub unsafe fn splice(
 ) -> ssize_t {
     // SAFETY: the program's arguments.
     let to = |out| unsafe { real::splice()(from, off_in, out, off_out, n, flags) };
-    let pipe = |fd| raw::fcntl(fd, libc::F_GETPIPE_SZ, 0).ok();
     if live(out) && pipe(from).is_some() && off_out.is_null() {
         return super::send::by_kernel(out, to);
     }
     match pipe(out) {
         Some(size) if live(from) && off_in.is_null() && off_out.is_null() && n > 0 => {
-            let mode = raw::fcntl(out, libc::F_GETFL, 0).unwrap_or(0) as c_int;
-            if mode & libc::O_ACCMODE == libc::O_RDONLY {
-                return fail(libc::EBADF);
-            }
-            // SAFETY: no arguments; nothing is to be dropped.
-            unsafe { super::pthread_testcancel() };
-            let frame = 0u8;
-            // As above.
-            let (Some(family), Some(at)) = (state::family(), Inside::enter(from, &frame)) else {
-                return to(out);
-            };
-            let wait = mode & libc::O_NONBLOCK == 0 && flags & libc::SPLICE_F_NONBLOCK == 0;
-            let pipe = Pipe { number: out, size, held: None };
-            let done = with_buffer(n.min(size), |buf| into_pipe((family, at), pipe, (n, wait), buf));
-            at.leave();
-            done
+            out_of_channel(from, (out, size), n, flags, to)
         }
         // The kernel knows what is wrong, and takes nothing.
         _ => to(out),
@@ -213,6 +203,37 @@ impl Pipe {
             self.held = held::hold(self.number, &self.number);
         }
     }
+}
+
+/// How many bytes a pipe holds; `None`: `fd` is none.
+fn pipe(fd: c_int) -> Option<usize> {
+    raw::fcntl(fd, libc::F_GETPIPE_SZ, 0).ok()
+}
+
+/// From a channel into the pipe `out`, which holds `size` bytes; or `real`, by which the kernel does it.
+fn out_of_channel(
+    from: c_int,
+    (out, size): (c_int, usize),
+    n: usize,
+    flags: c_uint,
+    real: impl Fn(c_int) -> ssize_t,
+) -> ssize_t {
+    let mode = raw::fcntl(out, libc::F_GETFL, 0).unwrap_or(0) as c_int;
+    if mode & libc::O_ACCMODE == libc::O_RDONLY {
+        return fail(libc::EBADF);
+    }
+    // SAFETY: no arguments; nothing is to be dropped.
+    unsafe { super::pthread_testcancel() };
+    let frame = 0u8;
+    // One call, and one open file.
+    let (Some(family), Some(at)) = (state::family(), Inside::enter(from, &frame)) else {
+        return real(out);
+    };
+    let wait = mode & libc::O_NONBLOCK == 0 && flags & libc::SPLICE_F_NONBLOCK == 0;
+    let pipe = Pipe { number: out, size, held: None };
+    let done = with_buffer(n.min(size), |buf| into_pipe((family, at), pipe, (n, wait), buf));
+    at.leave();
+    done
 }
 
 /// From a channel: no more is taken than the pipe has room for, or bytes would be in nobody's hands.

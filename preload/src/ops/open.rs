@@ -52,13 +52,25 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
     }
     renew_rules();
     // SAFETY: the program's address.
-    let peer = unsafe { tcp::Addr::read(addr, len as usize) };
+    let (peer, dissolves) = unsafe { (tcp::Addr::read(addr, len as usize), is_unspecified(addr, len)) };
     begin_anew(fd, peer);
-    if let Some(c) = Channel::of(fd) {
+    if let (Entry::Conn(i), Some(c)) = (fdtable::get(fd), Channel::of(fd)) {
+        if dissolves && c.slot_live() {
+            // It ends by a reset, which other descriptors may outlive.
+            c.sending().tx.ends_abruptly(true);
+        }
         // A second connect on it: what it returns is the kernel's to say. AF_UNSPEC ends the first connection, so the entry goes
         // unless it was just the question "are you there yet", which the kernel answers once.
         let rc = real();
-        if rc == 0 && !c.is_still_there() {
+        if dissolves && rc == 0 {
+            // Copies stand for the same socket, which is no connection any more.
+            fdtable::each(|n, e| {
+                if n != fd && e == Entry::Conn(i) {
+                    life::forget_stale(n);
+                }
+            });
+        }
+        if rc == 0 && (dissolves || !c.is_still_there()) {
             life::forget_stale(fd);
         }
         return rc;
@@ -130,6 +142,18 @@ fn begin_anew(fd: c_int, peer: Option<tcp::Addr>) {
             fdtable::made(fd);
         }
     }
+}
+
+/// Whether an address is none (AF_UNSPEC), by which connect(2) ends a connection.
+///
+/// # Safety
+///
+/// `addr` has `len` bytes, or cannot be read by anybody.
+unsafe fn is_unspecified(addr: *const sockaddr, len: socklen_t) -> bool {
+    // SAFETY: by the contract.
+    (len as usize) >= size_of::<libc::sa_family_t>()
+        && !nowhere(addr)
+        && unsafe { (*addr).sa_family } == libc::AF_UNSPEC as libc::sa_family_t
 }
 
 /// Where the rules were read anew, listeners go by them from here on.

@@ -149,18 +149,15 @@ impl Directions {
             return ANY.into();
         }
         match call.what() {
-            "splicefrom" if self.urgent => ANY.into(),
-            "send" | "write" | "writev" | "sendmsg" | "sendmmsg" | "sendfile" | "spliceto" => {
-                self.send(&call)
-            }
-            "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" | "recvctl" | "splicefrom" => {
-                self.receive(&call)
-            }
+            "splicefrom" | "sendfilefrom" if self.urgent => ANY.into(),
+            "send" | "write" | "writev" | "sendmsg" | "sendmmsg" | "sendfile" | "spliceto" | "sendto"
+            | "pwritev2" => self.send(&call),
+            "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" | "recvctl" | "splicefrom" | "recvfrom"
+            | "preadv2" | "sendfilefrom" => self.receive(&call),
             "drain" => self.drain(&call),
             "etpump" | "rounds" => self.pump(&call),
-            "close" | "closerange" | "shutdown" | "kill9" | "_exit" | "exit" | "dup2" | "dup3" => {
-                self.goes(&call)
-            }
+            "close" | "closerange" | "shutdown" | "kill9" | "_exit" | "exit" | "dup2" | "dup3"
+            | "unconnect" => self.goes(&call),
             "nonblock" | "timeo" => {
                 self.hasty = true;
                 result.to_owned()
@@ -183,7 +180,13 @@ impl Directions {
     fn is_of_the_rest(&mut self, call: &Call) -> bool {
         let what = call.what();
         let other = (self.sends_of(call.who.other()), self.ended.contains(call.them()));
-        if call.coming > SMALL && (what == "drain" || what.starts_with("re") || what == "splicefrom") {
+        if call.coming > SMALL
+            && (what == "drain"
+                || what.starts_with("re")
+                || what == "splicefrom"
+                || what == "sendfilefrom"
+                || what == "preadv2")
+        {
             self.pulled.insert(call.me(), other);
         }
         let pulled = if call.is_wait() { self.pulled.remove(call.me()) } else { None };

@@ -83,7 +83,11 @@ impl Directions {
         }
         self.lose_behind_reset(call);
         // A pipe has room for so many packets, and a ring has none.
-        if got > 0 && (call.coming > SMALL || call.what() == "splicefrom" || self.loose.contains(them)) {
+        if got > 0
+            && (call.coming > SMALL
+                || matches!(call.what(), "splicefrom" | "sendfilefrom")
+                || self.loose.contains(them))
+        {
             self.loose.insert(them);
             return format!("some{}", call.bad());
         }
