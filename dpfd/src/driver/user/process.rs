@@ -202,3 +202,6 @@ impl Process {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::sys::loaned::Got;
 
 /// The service, with a registry of this process's own.
-fn process() -> Arc<Process> {
+pub fn process() -> Arc<Process> {
     static FOLDER: Once = Once::new();
     FOLDER.call_once(|| {
         let dir = std::env::temp_dir().join(format!("dp-parts-{}", std::process::id()));
