@@ -185,3 +185,94 @@ pub fn other_users(d: Driver) {
     })
     .ok();
 }
+
+/// Whoever puts a door of his own in the place of another's must not have what is sent there.
+pub fn doors_of_strangers(d: Driver) {
+    use std::os::unix::fs::PermissionsExt;
+    let n = crate::kit::numbers(2);
+    if !nix::unistd::geteuid().is_root() || !needs_a_folder(d) {
+        return; // Nobody else to be; and the kernel itself knows who is who.
+    }
+    child(move || {
+        crate::kit::folder(); // Not later, in the place of this one.
+        let dir = std::env::temp_dir().join(format!("dp-strangers-{}", std::process::id()));
+        std::fs::create_dir(&dir).expect("a folder");
+        std::os::unix::fs::chown(&dir, None, Some(65534)).expect("a group");
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o2770)).expect("a mode");
+        std::env::set_var("DP_RUNTIME_DIR", &dir);
+        let _server = open(d, n);
+        let (ready, is_ready) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let stranger = child(move || {
+            nix::unistd::setgid(nix::unistd::Gid::from_raw(65534)).expect("a group");
+            nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).expect("a user");
+            let dir = std::env::var_os("DP_RUNTIME_DIR").expect("set above");
+            std::fs::remove_file(std::path::Path::new(&dir).join(n.to_string())).expect("an entry");
+            let e = open(d, n);
+            std::io::Write::write_all(&mut &is_ready, b"!").expect("a pair");
+            e.set_nonblocking(true).expect("a flag");
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(1);
+            while std::time::Instant::now() < end {
+                if e.recv().is_ok() {
+                    return false;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            true
+        });
+        std::io::Read::read_exact(&mut &ready, &mut [0]).expect("a stranger");
+        let client = child(move || {
+            let client = open(d, n + 1);
+            client.target(local(n)).expect("a target");
+            // The first one waits for whoever has the number next; then it is said.
+            let end = std::time::Instant::now() + SOON;
+            loop {
+                match client.send(b"secret") {
+                    Err(e) => return e.errno() == libc::EACCES && e.to_string().contains("another user"),
+                    Ok(()) if std::time::Instant::now() > end => return false,
+                    Ok(()) => std::thread::sleep(std::time::Duration::from_millis(5)),
+                }
+            }
+        });
+        stranger.ok();
+        client.ok();
+        let _ = std::fs::remove_dir_all(dir);
+        true
+    })
+    .ok();
+}
+
+/// A folder that nobody named, made by another user before: in /dev/shm anybody can.
+pub fn folders_of_strangers(d: Driver) {
+    use nix::mount::{mount, MsFlags};
+    use nix::sched::{unshare, CloneFlags};
+    use std::os::unix::fs::DirBuilderExt;
+    if !nix::unistd::geteuid().is_root() || !needs_a_folder(d) {
+        return;
+    }
+    child(move || {
+        let own = unshare(CloneFlags::CLONE_NEWNS).and_then(|()| {
+            mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
+            mount(Some("tmpfs"), "/dev/shm", Some("tmpfs"), MsFlags::empty(), Some("size=1m,mode=1777"))
+        });
+        if own.is_err() {
+            return true; // No file systems of its own here.
+        }
+        crate::kit::folder();
+        std::env::remove_var("DP_RUNTIME_DIR");
+        std::env::remove_var("XDG_RUNTIME_DIR");
+        let made = |name: &str| {
+            std::fs::DirBuilder::new().mode(0o700).create(name).expect("a folder");
+            std::os::unix::fs::chown(name, Some(1000), Some(1000)).expect("an owner");
+        };
+        made("/dev/shm/dp-0");
+        let refused = |e: dpfd::Error| e.errno() == libc::EACCES && e.to_string().contains("another user");
+        assert!(Endpoint::open_on(d, 7000).is_err_and(refused), "a stranger's folder");
+        // What su(1) leaves is another user's, and stays as it is.
+        std::fs::remove_dir("/dev/shm/dp-0").expect("a folder");
+        made("/dev/shm/of-the-user");
+        std::env::set_var("XDG_RUNTIME_DIR", "/dev/shm/of-the-user");
+        let opened = Endpoint::open_on(d, 7000).is_ok();
+        opened && !std::path::Path::new("/dev/shm/of-the-user/dp").exists()
+    })
+    .ok();
+}

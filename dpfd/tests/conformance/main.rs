@@ -78,7 +78,8 @@ macro_rules! all_of_it {
                 it_keeps_its_place_among_messages_of_every_size, it_waits_with_its_message,
                 from_before_the_pool, who_reads_plainly_sees_nothing_of_it, it_comes_with_a_copy,
                 more_senders_than_edges;
-            errors: numbers, targets, lengths, privileged_numbers, releases, folders, other_users, strict_graphs;
+            errors: numbers, targets, lengths, privileged_numbers, releases, folders, other_users, doors_of_strangers,
+                folders_of_strangers, strict_graphs;
             death: a_killed_sender_leaves_what_it_sent, a_killed_receiver_is_a_missing_target;
         ]);
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use dp_rules::config::{self, Found};
+use dp_rules::config::{self, Found, Source};
 use dp_rules::{Direction, Program, Question, Rules};
 
 use super::{process, Finding};
@@ -61,7 +61,12 @@ fn told(rules: &Rules, found: &Found, program: Program, within: &[Within]) -> Ve
             line.map_or("no rule that matches".into(), |line| format!("{}: {}", line.place(), line.rule));
         *lines.entry(line).or_default() += 1;
     }
-    let way_out = "change that if they should be channels (dp-preload.conf(5)), then dp rules reload";
+    let way_out = match found.source {
+        Source::Environment => {
+            "if they should be channels, start it with other rules: DP_RULES, or options of dp run"
+        }
+        _ => "change that if they should be channels (dp-preload.conf(5)), then dp rules reload",
+    };
     let finding = |(line, n)| Finding::note("rules", format!("{n} open on TCP by {line}"), way_out);
     lines.into_iter().map(finding).collect()
 }
