@@ -53,22 +53,48 @@ pub enum Owed {
 pub const BY_BELL: u32 = 1;
 /// A sender has told a watcher that slept, and it has not said since that it is awake.
 const TOLD: u32 = u32::MAX;
+/// A sender is about to, by a bell: whether that wakes the watcher is not known yet. The lower bits are its own ([`Word::teller`]), so
+/// that one that was overtaken by a whole sleep takes no other's for its own. Numbers of events are smaller, which count from 2 on.
+const TELLING: u32 = 0xf000_0000;
+/// How often another sender looks whether it is. Then that one was preempted, or has ended, and this one rings for itself.
+#[cfg(not(loom))]
+const LOOKS: u32 = 64;
+/// A look more is a switch more between threads.
+#[cfg(loom)]
+const LOOKS: u32 = 0;
+
+/// What a sender finds of a watcher.
+enum Watcher {
+    /// It is awake, or will be: no bell.
+    Looks,
+    /// It sleeps, and the caller is the one to wake it, by its event.
+    SleepsBy(u32),
+    /// It sleeps, and the caller is the one to wake it, by a bell. The group is [`TELLING`] until that is settled.
+    SleepsByBell,
+    /// It sleeps, and another sender is the one to wake it, which takes long.
+    IsBeingTold,
+}
 
 /// A group's word: is its watcher asleep, and how is it woken?
 ///
 /// ```text
-///          watcher            one sender          watcher
-///   awake ---------> asleep ------------> told ------------> awake
-///     ^                 |
-///     +-----------------+ watcher, by itself
+///                               one sender, by event
+///          watcher            +-----------------------------------> watcher
+///   awake ---------> asleep --+                                 told ------> awake
+///     ^                 | ^   +------------> being told ----------^
+///     |                 | |     one sender, by bell | the same
+///     |                 | +-------------------------+
+///     +-----------------+    its bell wakes nobody here
+///      watcher, by itself
 /// ```
 ///
-/// While it is told, senders take it for awake. The bell that tells it must stay until it is: to the kernel's poll a bell that
+/// While it is told, senders take it for awake; while it is being told, they wait for what comes of that, or ring for themselves. The
+/// bell that tells it must stay until it is: to the kernel's poll a bell that
 /// another thread has taken meanwhile never was.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Group {
-    /// 0: awake; [`BY_BELL`]; [`TOLD`]; else the number of its event.
+    /// 0: awake; [`BY_BELL`]; [`TELLING`] and more; [`TOLD`]; else the number of its event.
     asleep: AtomicU32,
     /// Taken by a watcher: pid namespace and pid (its own side's bookkeeping, not the protocol's).
     pub taken: AtomicU64,
@@ -85,41 +111,78 @@ impl Group {
     /// all its groups, then look at every hot edge again, and only then sleep.
     #[inline]
     pub fn doze(&self, how: u32) {
-        self.asleep.store(how, Ordering::Relaxed);
+        self.says(how);
     }
     /// The watcher is awake again and will look by itself.
     #[inline]
     pub fn wake(&self) {
-        self.asleep.store(0, Ordering::Relaxed);
+        self.says(0);
+    }
+    #[inline(always)]
+    fn says(&self, how: u32) {
+        #[cfg(not(loom))]
+        self.asleep.store(how, Ordering::Relaxed);
+        // loom 0.7.2 lets a sender exchange what it had stored itself before this store, and then read that as if it came behind it. Of
+        // exchanges it keeps the order.
+        #[cfg(loom)]
+        self.asleep.swap(how, Ordering::Relaxed);
     }
     /// Whether the watcher says that it is awake, so that it looks by itself, and needs no bell.
     #[inline]
     pub fn is_awake(&self) -> bool {
         self.asleep.load(Ordering::Acquire) == 0
     }
-    /// Whether a sender has told the watcher, which has not said since that it is awake. Behind what makes a word cold, it sees
-    /// what each sender did that had found the word hot when it counted its bell.
+    /// Whether a sender has told the watcher, or is about to, which has not said since that it is awake. Behind what makes a word
+    /// cold, it sees what each sender did that had found the word hot when it counted its bell.
     #[inline]
     pub fn is_told(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst) == TOLD
+        self.asleep.load(Ordering::SeqCst) >= TELLING
     }
-    /// The sender's side: its bell wakes nobody, or could not be sent. The next sender tells the watcher, by a bell of its own.
+    /// The sender's side: its bell is one that wakes the watcher; or wakes nobody, and the next sender tells the watcher, by a bell of
+    /// its own.
+    #[inline]
+    fn settle_telling(&self, teller: u32, is_told: bool) {
+        let now = if is_told { TOLD } else { BY_BELL };
+        let _ = self.asleep.compare_exchange(teller, now, Ordering::SeqCst, Ordering::Relaxed);
+    }
+    /// The same where it was thought to wake the watcher, and could not be sent, or was counted in place of an event. What another
+    /// sender did not ring meanwhile, only the watcher's own second look finds.
     #[cold]
     pub fn untell(&self) {
         let _ = self.asleep.compare_exchange(TOLD, BY_BELL, Ordering::SeqCst, Ordering::Relaxed);
     }
-    /// The sender's side, after it published and fenced: how the watcher is woken, if the caller is the one to do it.
+    /// The sender's side, after it published and fenced: whether the watcher is to be woken, and how. `by_bell`: not by an event.
     #[inline(always)]
-    pub fn wake_once(&self) -> Option<u32> {
-        let mut how = self.asleep.load(Ordering::Relaxed);
+    fn wake_once(&self, teller: u32, by_bell: bool) -> Watcher {
+        match self.asleep.load(Ordering::Relaxed) {
+            0 | TOLD => Watcher::Looks,
+            how => self.wake_from(how, teller, by_bell),
+        }
+    }
+    fn wake_from(&self, mut how: u32, teller: u32, by_bell: bool) -> Watcher {
+        let mut looks = 0;
         // It may have been awake for a moment, and sleep again with another event.
-        while how != 0 && how != TOLD {
-            match self.asleep.compare_exchange(how, TOLD, Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => return Some(how),
-                Err(now) => how = now,
+        loop {
+            let by_bell = by_bell || how == BY_BELL;
+            how = match how {
+                0 | TOLD => return Watcher::Looks,
+                TELLING.. if looks == LOOKS => return Watcher::IsBeingTold,
+                TELLING.. => {
+                    looks += 1;
+                    relax();
+                    self.asleep.load(Ordering::Relaxed)
+                }
+                _ => {
+                    // An event is one of the set itself, and wakes it whatever becomes of the edge.
+                    let now = if by_bell { teller } else { TOLD };
+                    match self.asleep.compare_exchange(how, now, Ordering::SeqCst, Ordering::Relaxed) {
+                        Ok(_) if by_bell => return Watcher::SleepsByBell,
+                        Ok(_) => return Watcher::SleepsBy(how),
+                        Err(now) => now,
+                    }
+                }
             }
         }
-        None
     }
 }
 
@@ -173,18 +236,24 @@ impl Word {
             // Index 0 is "no group". The number is the peer's to write, so it is checked. The group comes
             // first: a bell that a sleeper on this edge was sent, and has yet to take, is an old one to an
             // edge-triggered watcher.
-            let group = ((word & GROUP) >> GROUP_SHIFT) as usize;
-            let watcher = if word & HOT != 0 && group != 0 { groups.get(group - 1) } else { None };
-            if let Some((group, how)) = watcher.and_then(|group| Some((group, group.wake_once()?))) {
-                // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
-                if how != BY_BELL && word & SLEEPERS == 0 {
-                    return Owed::Event(how, ((word & GROUP) >> GROUP_SHIFT) as usize);
-                }
+            let number = ((word & GROUP) >> GROUP_SHIFT) as usize;
+            let group = if word & HOT != 0 && number != 0 { groups.get(number - 1) } else { None };
+            // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
+            let found = group.map(|group| (group, group.wake_once(self.teller(), word & SLEEPERS != 0)));
+            match found {
+                Some((_, Watcher::SleepsBy(event))) => return Owed::Event(event, number),
                 // Counted behind telling it: a watcher takes no bell that was not counted when it began to sleep. A receiver that has
                 // left takes none at all. And since the word was read, the edge may have left the group: its bell wakes nobody there.
-                let number = ((word & GROUP) >> GROUP_SHIFT) as usize;
-                // A bell wakes a sleeper, too.
-                return if self.counts_for(group, number) { Owed::Bell } else { Owed::Left };
+                // (A bell wakes a sleeper, too.)
+                Some((group, Watcher::SleepsByBell)) => {
+                    let (counted, is_in) = self.counts_for(number);
+                    group.settle_telling(self.teller(), counted && is_in);
+                    return if counted { Owed::Bell } else { Owed::Left };
+                }
+                Some((_, Watcher::IsBeingTold)) => {
+                    return if self.count_bell() { Owed::Bell } else { Owed::Left };
+                }
+                Some((_, Watcher::Looks)) | None => {}
             }
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;
@@ -211,26 +280,32 @@ impl Word {
         }
     }
 
-    /// Counts the bell that tells a group, which was told before. False where the receiver has left. Where the edge is out of the
-    /// group since, the bell wakes nobody there, and the next sender is to tell it: either that is seen here, or whoever takes the
-    /// edge out of the group sees that its watcher was told.
-    fn counts_for(&self, group: &Group, number: usize) -> bool {
+    /// Counts the bell that tells a group, and says whether it is one that does. Not counted: the receiver has left. Where the edge is
+    /// out of the group since, the bell wakes nobody there, and the next sender is to tell it: either that is seen here, or whoever
+    /// takes the edge out of the group sees that its watcher was told, or is being.
+    fn counts_for(&self, number: usize) -> (bool, bool) {
         let counted = self.count_bell();
         fence(Ordering::SeqCst);
         let word = self.0.load(Ordering::Relaxed);
-        if !counted || word & HOT == 0 || (word & GROUP) >> GROUP_SHIFT != number as u64 {
-            group.untell();
-        }
-        counted
+        (counted, word & HOT != 0 && (word & GROUP) >> GROUP_SHIFT == number as u64)
+    }
+
+    /// What a sender of this edge, of which there is one at a time, says while it tells a group's watcher.
+    fn teller(&self) -> u32 {
+        TELLING | (core::ptr::from_ref(self).addr() >> 3) as u32 & (!TELLING >> 1)
     }
 
     /// An event ([`Owed::Event`]) that could not be sent: counts a bell in its place. False: the receiver has left.
     #[cold]
     pub fn bell_instead(&self, groups: &[Group], number: usize) -> bool {
-        match number.checked_sub(1).and_then(|i| groups.get(i)) {
-            Some(group) => self.counts_for(group, number),
-            None => self.count_bell(),
+        let Some(group) = number.checked_sub(1).and_then(|i| groups.get(i)) else {
+            return self.count_bell();
+        };
+        let (counted, is_in) = self.counts_for(number);
+        if !(counted && is_in) {
+            group.untell();
         }
+        counted
     }
 
     /// The bell could not be sent (the socket's buffer is full, so the peer is readable anyway).

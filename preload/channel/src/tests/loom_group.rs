@@ -362,3 +362,60 @@ fn loom_watcher_hears_of_what_was_told_by_an_edge_taken_out() {
 fn loom_broken_edge_taken_out_without_a_word() {
     explore(Some(2), || taken_out(false));
 }
+
+/// The same beside a sender on another edge, which relies on the wake-up that is none.
+#[test]
+fn loom_watcher_hears_of_what_is_sent_while_one_that_is_taken_out_tells() {
+    explore(Some(2), || {
+        let set = Set { edges: [edge(), edge()], groups: Default::default(), kernel: Kernel::new(3) };
+        for e in &set.edges {
+            assert!(e.word.heat_group(1));
+        }
+        let s = Arc::new((set, Mutex::new(true)));
+        let senders = [0, 1].map(|socket: usize| {
+            let s = s.clone();
+            thread::spawn(move || {
+                let (set, is_in) = &*s;
+                if set.edges[socket].publish(&mut Tail::default(), 0, true, &set.groups) {
+                    let is_in = is_in.lock().unwrap();
+                    if *is_in || socket == 1 {
+                        set.kernel.ring(socket);
+                    }
+                }
+                set.kernel.over();
+            })
+        });
+        let other = {
+            let s = s.clone();
+            thread::spawn(move || {
+                let (set, is_in) = &*s;
+                set.edges[0].word.make_cold();
+                let mut is_in = is_in.lock().unwrap();
+                *is_in = false;
+                set.kernel.drain(0, u32::MAX);
+                drop(is_in);
+                if set.groups[0].is_told() {
+                    set.kernel.ring(1);
+                }
+                set.kernel.over();
+            })
+        };
+        let set = &s.0;
+        while !set.edges[1].take() {
+            set.groups[0].doze(BY_BELL);
+            settle();
+            let quiet = !set.edges[1].waiting();
+            if quiet {
+                set.kernel.readable();
+            }
+            set.groups[0].wake();
+            if quiet {
+                (0..2).for_each(|i| drop(set.kernel.drain(i, 2)));
+            }
+        }
+        for t in senders {
+            t.join().unwrap();
+        }
+        other.join().unwrap();
+    });
+}
