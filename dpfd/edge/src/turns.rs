@@ -105,6 +105,12 @@ impl Turns {
         }
     }
 
+    /// The helper is about to sleep until then, which is no more than [`LATE`] ahead: callers do what is due before, or it is late by
+    /// no more than that.
+    pub fn plan_late(&self, until: u64) {
+        self.planned.store(until, Ordering::Relaxed);
+    }
+
     /// A caller waits from here on, and steps. Whether it is the one whom routes wake if it sleeps: one at a time, and not one that
     /// `yields` where others wait, too.
     #[inline]

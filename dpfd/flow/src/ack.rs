@@ -7,7 +7,7 @@
 
 /// So many acknowledgements in a row were taken along, and the next one waits so many times as long.
 const ALONG: u8 = 8;
-const LONGER: u64 = 10;
+const LONGER: u64 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub(crate) struct Ack {
@@ -21,7 +21,7 @@ pub(crate) struct Ack {
 }
 
 impl Ack {
-    /// After `every` parts, or `delay` nanoseconds after the first of them; ten times as long where it is expected to be taken along.
+    /// After `every` parts, or `delay` nanoseconds after the first of them; five times as long where it is expected to be taken along.
     pub fn new(delay: u64, every: u8) -> Ack {
         Ack { delay, every: every.max(1), parts: 0, along: 0, due: None }
     }

@@ -56,13 +56,13 @@ pub struct Config {
     pub keepalive: u64,
     /// A peer that was asked three times and not heard of for so long is dead, nanoseconds. 5 s.
     pub dead_after: u64,
-    /// An acknowledgement waits for so long, nanoseconds, ten times as long where the last ones were each taken along by a part that
+    /// An acknowledgement waits for so long, nanoseconds, five times as long where the last ones were each taken along by a part that
     /// went back, ...
     pub ack_delay: u64,
     /// ... or for so many parts, 1 to 255. 100 µs and 4: the sender's window is never empty for it, and what goes back
     /// meanwhile takes it along.
     pub ack_every: u8,
-    /// Limits of the time-out, whose least must be above ten times the other end's `ack_delay`.
+    /// Limits of the time-out, whose least must be above five times the other end's `ack_delay`.
     pub timeout: Limits,
     /// The checksum of frames, the same at both ends; nothing: the route vouches for what it delivers.
     pub checksum: Option<Checksum>,

@@ -9,6 +9,8 @@ const BURST: u64 = 1_000_000;
 /// Where the speed is learned, that much of time on the link leaves at once, nanoseconds: a wake-up for each frame of a quick link
 /// would cost more than it brings.
 const AT_ONCE: u64 = 100_000;
+/// Of that, what is worth waking up for: one frame is not.
+const WORTH: u64 = AT_ONCE / 2;
 /// And it is no less than this, bytes in a second: an answer that took seconds, as while a node was down, says nothing of the link.
 const LEAST: u64 = 1_250_000;
 
@@ -40,17 +42,19 @@ impl Pace {
         !self.told
     }
 
-    /// From when on a frame may leave. In the past: now.
+    /// When to send again that which may not leave now; more may, where the speed is learned, than a frame.
     pub fn next(&self) -> u64 {
         if self.told {
             self.next
         } else {
-            self.next.saturating_sub(AT_ONCE)
+            self.next.saturating_sub(AT_ONCE - WORTH)
         }
     }
 
+    /// Whether a frame may leave.
     pub fn is_open(&self, now: u64) -> bool {
-        self.next() <= now
+        let ahead = if self.told { 0 } else { AT_ONCE };
+        self.next.saturating_sub(ahead) <= now
     }
 
     /// A frame leaves that takes this many bytes of the link.
@@ -109,6 +113,18 @@ mod tests {
         pace.learn(125_000, 10_000_000);
         let (bytes, now) = in_a_second(&mut pace);
         assert!((12_500_000..12_500_000 + 25_000).contains(&bytes), "{bytes} in a second");
+        // Of a quick link many frames leave at once.
+        let mut pace = Pace::new(None);
+        pace.learn(1_000_000, 1_000_000);
+        while pace.is_open(now) {
+            pace.sent(now, 1538);
+        }
+        let (now, mut frames) = (pace.next(), 0);
+        while pace.is_open(now) {
+            pace.sent(now, 1538);
+            frames += 1;
+        }
+        assert!((32..=34).contains(&frames), "{frames} of 50 us");
         // An odd round trip stops nobody.
         pace.learn(1, u64::MAX);
         pace.sent(now, 1538);

@@ -96,7 +96,13 @@ impl Inner {
             Routes::Calls => (now + LATE, -1),
             Routes::Sleeper => (now + RELIED, -1),
         };
-        let planned = self.turns.plan(until);
+        let planned = if routes == Routes::Calls {
+            // A call that sleeps until something is due would be woken beside this.
+            self.turns.plan_late(until);
+            until
+        } else {
+            self.turns.plan(until)
+        };
         let time = (planned < u64::MAX).then(|| Duration::from_nanos(planned.saturating_sub(now)));
         // A signal that comes to this thread all the same wakes it for nothing.
         let _ = unix::await_either(self.control.0.as_raw_fd(), descriptor, time);
