@@ -206,7 +206,6 @@ impl Walker {
 
     fn is_to_be_looked_at(&mut self, pid: u32) -> bool {
         let exe = exe(pid);
-        let now = Instant::now();
         let other = self.others.entry(pid).or_insert_with(|| Other::new(PathBuf::new()));
         if other.exe != exe {
             *other = Other::new(exe);
@@ -214,6 +213,8 @@ impl Walker {
         if other.shimmed {
             return true;
         }
+        // Behind the above: one that is new is due.
+        let now = Instant::now();
         let due = now >= other.next && other.delay <= YOUNG;
         if due {
             (other.next, other.delay) = (now + other.delay, other.delay * 4);
