@@ -12,7 +12,7 @@ use super::again::{self, both_left};
 use super::round::is_nobody;
 use super::RETIRED;
 use crate::channel::Channel;
-use crate::{life, own, state};
+use crate::{own, state};
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
 pub(super) struct Mapped {
@@ -190,7 +190,9 @@ pub(super) fn wants_a_hello(c: &Channel, server: tcp::Addr) -> bool {
 /// Every entry is taken: gives back one that a process had which ended, as the children of a program that forks for each task.
 pub(super) fn release_for_ended(family: Family) -> bool {
     // What these had of connections.
-    life::dead::clear(family, true);
+    if let Some(make_room) = state::MAKES_ROOM.get() {
+        make_room(family);
+    }
     let not_ours = |&i: &usize| MAPPED[i].arena.load(Ordering::Relaxed) == 0;
     (0..ARENAS)
         .filter(not_ours)
