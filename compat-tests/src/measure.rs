@@ -15,6 +15,7 @@ pub mod endpoint;
 pub mod idle;
 pub mod iperf;
 pub mod kit;
+pub mod lookers;
 pub mod process;
 pub mod redis;
 pub mod report;

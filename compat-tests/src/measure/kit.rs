@@ -24,6 +24,8 @@ pub enum Setup {
     LeftAlone,
     /// Under `dp run`, beside many idle connections ([`super::crowd`]).
     Beside,
+    /// Under `dp run`, while others look at it ([`super::lookers`]).
+    LookedAt,
 }
 
 impl Setup {
@@ -35,6 +37,7 @@ impl Setup {
             Setup::Dp => "DP",
             Setup::LeftAlone => "left alone",
             Setup::Beside => "DP, crowded",
+            Setup::LookedAt => "DP, looked at",
         }
     }
 
@@ -46,6 +49,7 @@ impl Setup {
             Setup::Dp => "dp",
             Setup::LeftAlone => "left_alone",
             Setup::Beside => "beside",
+            Setup::LookedAt => "looked_at",
         }
     }
 
@@ -53,7 +57,7 @@ impl Setup {
     fn rules(self) -> Option<&'static str> {
         match self {
             Setup::Tcp | Setup::Unix => None,
-            Setup::Dp | Setup::Beside => Some("channel any localhost"),
+            Setup::Dp | Setup::Beside | Setup::LookedAt => Some("channel any localhost"),
             Setup::LeftAlone => Some("tcp any *"),
         }
     }

@@ -1,7 +1,7 @@
 //! The rows of the table of targets, and how each is measured.
 
 use std::slice;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
@@ -11,6 +11,7 @@ use super::endpoint;
 use super::idle;
 use super::iperf;
 use super::kit::{Kit, Setup, Tool};
+use super::lookers::Lookers;
 use super::redis::{self, Load, Session};
 use super::report::{Row, Target};
 use super::told;
@@ -40,6 +41,8 @@ pub enum Name {
     Connect,
     /// redis under the shim with rules that leave everything on TCP.
     LeftAlone,
+    /// redis under the shim, while `dp top`, `dp ls --watch` and `dp metrics` look, and while nobody does.
+    LookedAt,
     /// One busy connection of a server, alone and beside 10 000 idle ones, both under the shim.
     Crowd,
     /// A fork of a server with a channel, whose child only ends.
@@ -69,6 +72,8 @@ const ONE: Load = Load { clients: 1, keep: true };
 const RECONNECT: Load = Load { clients: 50, keep: false };
 /// A difference of a few percent shows in this many pairs, not in fewer.
 const LEFT_ALONE_PAIRS: usize = 40;
+/// The same for a percent of CPU time, which varies less than a rate does.
+const LOOKED_AT_PAIRS: usize = 20;
 /// The fewest parts that give an interval of 95 %.
 const IDLE_PARTS: usize = 6;
 
@@ -125,6 +130,7 @@ impl Name {
             Name::Connect => connect_row(kit, plan, row, show)?,
             Name::Iperf3 => iperf_row(kit, plan, row, show)?,
             Name::LeftAlone => left_alone_row(kit, plan, row, show)?,
+            Name::LookedAt => looked_at_row(kit, plan, row, show)?,
             Name::Crowd => crowd_row(kit, plan, row, show)?,
             Name::Fork | Name::Short | Name::HandedBack => {
                 let (program, cores) = match self {
@@ -181,6 +187,10 @@ impl Name {
                 "req/s",
                 Target::IntervalAtLeast(0.97),
             ),
+            Name::LookedAt => {
+                let what = "CPU time of a redis GET, 50 clients, looked at each second";
+                row("looked-at", what, "ns", Target::NotAbove(1.01))
+            }
             Name::Fork => row("fork", "fork, and a child that only ends", "us", Target::NotAbove(1.1)),
             Name::Short => {
                 let what = "connections of 8 messages, CPU time of their server";
@@ -278,6 +288,44 @@ fn left_alone_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Setup))
         row.note(format!("{made} connections became channels against the rules: these are other numbers"));
     }
     Ok(row)
+}
+
+/// One server for both: what is compared is whether somebody looks. The lookers run on the same cores, so a rate would tell what
+/// they take of these; what they cost whom they look at is in the CPU time of a request.
+fn looked_at_row(kit: &Kit, plan: &Plan, row: Row, show: impl Fn(usize, Setup)) -> Result<Row, Error> {
+    const SETUPS: [Setup; 2] = [Setup::Dp, Setup::LookedAt];
+    let server = [Setup::Dp];
+    // Each looks a few times in a run.
+    let mut session = Session::start(kit, &server, kit.cores, plan.time * 3)?;
+    session.warm_up(&server, FIFTY)?;
+    let (mut spent, mut looked) = (Duration::ZERO, Duration::ZERO);
+    let turns = Turns::take(&SETUPS, plan.rounds.max(LOOKED_AT_PAIRS), |setup, round| {
+        show(round, setup);
+        let mut lookers = match setup {
+            Setup::LookedAt => Some(Lookers::start(kit)?),
+            _ => None,
+        };
+        let (before, begin) =
+            (lookers.as_mut().map_or(Ok(Default::default()), Lookers::cost)?, Instant::now());
+        let run = session.run(Setup::Dp, FIFTY)?;
+        if let Some(lookers) = &mut lookers {
+            spent += (lookers.cost()? - before).cpu;
+            looked += begin.elapsed();
+        }
+        Ok(run)
+    })?;
+    let cpu = |run: &redis::Run| Sample { value: run.cpu_of_a_request() * 1e9, ..Sample::from(*run) };
+    let mut row = row.with(&turns.map(cpu), Setup::Dp, Setup::LookedAt);
+    if let Some(rate) = turns.ratio(Setup::LookedAt, Setup::Dp, |run| run.rate) {
+        let ms = 1e3 * spent.as_secs_f64() / looked.as_secs_f64().max(1e-9);
+        row.note(format!(
+            "requests a second: {:.3}x, {:.3} - {:.3}; the lookers themselves used {ms:.1} ms of CPU a second",
+            rate.median, rate.low, rate.high
+        ));
+    }
+    let shared = session.shared(Setup::Dp)?;
+    let elsewhere = shared.as_ref().map(|shared| shared.family.elsewhere()).unwrap_or_default();
+    Ok(row.with_part(shared.map(|shared| shared.part()), &elsewhere))
 }
 
 /// Both under the shim: what is compared is the crowd.

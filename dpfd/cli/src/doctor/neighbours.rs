@@ -9,7 +9,7 @@ use dp_rules::config::{self, Found, Source};
 use dp_rules::{Direction, Program, Question, Rules};
 
 use super::{process, Finding};
-use crate::ls::families::Family;
+use crate::ls::families::{Family, State};
 use crate::ls::sockets::{Sockets, Within};
 use crate::rules::Line;
 
@@ -17,8 +17,18 @@ use crate::rules::Line;
 pub fn examine(pid: u32, family: &Family, families: &[Family]) -> Vec<Finding> {
     let within = Sockets::default().within(pid);
     let mut found = by_rules(pid, family, &within);
+    if family.state == State::Idle && !within.is_empty() && found.is_empty() {
+        found.push(unfollowed(within.len()));
+    }
     found.extend(of_other_versions(family, &within, families));
     found
+}
+
+/// So many are open, no rule keeps them on TCP, and the shim has noted none.
+fn unfollowed(n: usize) -> Finding {
+    let text = format!("{n} open within this host, and none is followed: they had no more than three calls, or the shim had no memory for its notes");
+    let way_out = "a program that was started with DP_LOG=stderr tells where it is left alone, as by a filter that forbids memfd_create(2)";
+    Finding::note("connections", text, way_out)
 }
 
 /// The rules by which connections are on TCP.
