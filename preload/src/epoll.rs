@@ -69,6 +69,8 @@ struct Place {
     spin: AtomicU32,
     /// Sleeps with something hot in it.
     slept: AtomicU32,
+    /// A stranger may have the kernel's set as well, and goes on waiting there when it is closed here.
+    given: AtomicBool,
     /// Whether a relative may wait on it, too ([`Relatives`]).
     relatives: Relatives,
     /// The event that wakes whoever sleeps in it.
@@ -191,6 +193,7 @@ pub fn born(fd: i32) -> Option<u32> {
         p.spin.store(state::SPIN.load(Ordering::Relaxed), Ordering::Relaxed);
         p.slept.store(0, Ordering::Relaxed);
         p.robbed.store(0, Ordering::Relaxed);
+        p.given.store(false, Ordering::Relaxed);
         p.relatives.renew();
         locked.once(|set, _| {
             set.renew(true);
@@ -352,6 +355,9 @@ fn closed(fd: i32, i: u32, p: &Place, set: &mut Set, w: &mut Ground) {
         return;
     }
     let inherited = set.is_inherited();
+    if p.given.load(Ordering::Relaxed) {
+        set.is_left_to_others(w);
+    }
     // Places are taken from the first on, so a few that are used again and again have their memory at once.
     set.close(places::is_early(i), w);
     // Behind the connections, whose words say which group it is.
@@ -398,6 +404,7 @@ pub fn is_ready(name: SetName) -> bool {
 /// The set is given to somebody who does not see channels: from now on it is the kernel's.
 pub fn give_away(i: u32) {
     with_index(i, |set, w| {
+        place(i).iter().for_each(|p| p.given.store(true, Ordering::Relaxed));
         set.expose(true, w);
         w.end_event();
     });

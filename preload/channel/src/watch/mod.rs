@@ -460,6 +460,11 @@ impl Set {
         }
     }
 
+    /// It is about to be closed here, and somebody else has the kernel's, too: nobody counts any more what is waited for there.
+    pub fn is_left_to_others(&mut self, w: &mut impl World) {
+        (0..self.rows.high()).filter_map(|r| self.conn_of(r)).for_each(|conn| w.uncounted(conn));
+    }
+
     /// Its last descriptor is closed: everything it said of connections and of other sets is taken back.
     pub fn close(&mut self, keep: bool, w: &mut impl World) {
         for r in 0..self.rows.high() {

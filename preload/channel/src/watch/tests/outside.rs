@@ -60,3 +60,15 @@ fn what_was_told_once_is_not_there_any_more() {
         assert!(sim.is_found_ready());
     }
 }
+
+/// What a stranger waits for in a set that is closed here, nobody counts any more: it is rung for, whoever else waits.
+#[test]
+fn what_is_left_to_others_stays_armed() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+    sim.expose(true);
+    sim.is_left_to_others();
+    sim.heats(0);
+    sim.arrives(0);
+    assert_eq!(sim.bells(0), 1);
+}

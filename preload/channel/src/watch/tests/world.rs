@@ -280,6 +280,12 @@ impl Sim {
         self.kernel.files[file].watched
     }
 
+    /// Somebody else has the kernel's set, and this one is closed.
+    pub fn is_left_to_others(&mut self) {
+        self.set.is_left_to_others(&mut self.kernel);
+        self.leaves();
+    }
+
     /// The program closes its last descriptor of the set.
     pub fn leaves(&mut self) {
         self.set.close(true, &mut self.kernel);
