@@ -9,7 +9,7 @@ use dp_edge::sync::{AtomicU32, Ordering};
 /// What a client says at a door, beside its arena.
 const HELLO: u32 = 3;
 /// An arena.
-pub const ARENA: u32 = 4;
+pub const ARENA: u32 = 5;
 /// The memory of a family.
 pub const FAMILY: u32 = 14;
 
