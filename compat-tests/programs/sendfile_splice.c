@@ -2,7 +2,8 @@
  * Bytes between a file and the connection without passing through the program.
  * Modes: sendfile, splice_out (file, pipe, socket), splice_in (socket, pipe, file);
  * never_blocks (nonblocking ends, full and empty in turn), pipes_only (calls that take no socket),
- * no_file (sendfile from what is no ordinary file), reset (splice_in of all that was sent before a reset).
+ * no_file (sendfile from what is no ordinary file), reset (splice_in of all that was sent before a reset),
+ * lengths (lengths and flags that the kernel refuses).
  */
 #include "common.h"
 
@@ -181,6 +182,25 @@ static void no_file(int fd) {
     }
 }
 
+/* What is refused moves nothing: neither to the helper, who sends back what comes, nor out of what has come. */
+static void lengths(int fd, int file) {
+    int ends[2], there = 0;
+    char word[] = "a word";
+    MUST(pipe(ends));
+    write_all(fd, word, sizeof word);
+    while (there < (int)sizeof word)
+        MUST(ioctl(fd, FIONREAD, &there));
+    outcome("sendfile of no length", sendfile(fd, file, NULL, (size_t)-1));
+    outcome("sendfile of no length into a pipe", sendfile(ends[1], fd, NULL, (size_t)-1));
+    outcome("splice of no length", splice(fd, NULL, ends[1], NULL, (size_t)-1, SPLICE_F_NONBLOCK));
+    outcome("splice with a flag too many", splice(fd, NULL, ends[1], NULL, 4, 0x80));
+    outcome("splice of nothing with it", splice(fd, NULL, ends[1], NULL, 0, 0x80));
+    MUST(ioctl(fd, FIONREAD, &there));
+    say("there: %d", there);
+    read_exact(fd, word, sizeof word);
+    CHECK(strcmp(word, "a word") == 0);
+}
+
 /* As much as is copied at a time: what comes behind it is the next call's. */
 #define PIECE (64 * 1024)
 
@@ -214,6 +234,10 @@ void tester(int fd) {
     }
     if (mode_is("never_blocks")) {
         never_blocks(fd, data_file(true));
+        return;
+    }
+    if (mode_is("lengths")) {
+        lengths(fd, data_file(true));
         return;
     }
     if (mode_is("splice_in")) {
@@ -250,6 +274,10 @@ void helper(int fd) {
     }
     if (mode_is("never_blocks")) {
         never_blocks_helper(fd);
+        return;
+    }
+    if (mode_is("lengths")) {
+        echo_until_eof(fd);
         return;
     }
     read_exact(fd, back, 1000);

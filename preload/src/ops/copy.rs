@@ -10,8 +10,8 @@ use libc::{off64_t, size_t, ssize_t};
 use super::{errno, fail, took, uncancelled};
 use crate::channel::Channel;
 use crate::inside::{self, held, Inside};
-use crate::walk::{nowhere, MOST};
-use crate::{kept, real, signals, state};
+use crate::walk::{is_no_length, nowhere, MOST};
+use crate::{kept, own, real, signals, state};
 
 /// Bytes copied at a time on the stack, which may be a small one.
 const LITTLE: usize = 512;
@@ -23,6 +23,11 @@ fn with_buffer<R>(n: usize, mut f: impl FnMut(&mut [u8]) -> R) -> R {
     let result = if n > LITTLE { kept::with(large) } else { None };
     result.unwrap_or_else(|| f(&mut [0; LITTLE]))
 }
+
+/// The flags of splice(2) that there are.
+const FLAGS: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+
 /// What a pipe counts in.
 const PAGE: usize = 4096;
 
@@ -39,6 +44,10 @@ fn live(fd: c_int) -> bool {
 pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, or another number of the same file.
     let real = |out| unsafe { real::sendfile()(out, from, offset, n) };
+    if is_no_length(n) {
+        // The kernel refuses it before it moves anything.
+        return real(out);
+    }
     // Into a pipe, sendfile is a splice. Out of anything else than a socket it need not be looked at.
     if live(from) && offset.is_null() && n > 0 {
         if let Some(size) = pipe(out) {
@@ -171,16 +180,37 @@ pub unsafe fn splice(
 ) -> ssize_t {
     // SAFETY: the program's arguments.
     let to = |out| unsafe { real::splice()(from, off_in, out, off_out, n, flags) };
+    if flags & !FLAGS != 0 {
+        // Without a file: a kernel that knows more flags is not to move doorbells by them.
+        // SAFETY: no pointers.
+        let refused =
+            unsafe { real::splice()(-1, core::ptr::null_mut(), -1, core::ptr::null_mut(), 1, flags) };
+        if n > 0 && refused < 0 && errno() == libc::EINVAL {
+            return -1;
+        }
+    }
     if live(out) && pipe(from).is_some() && off_out.is_null() {
         return super::send::by_kernel(out, to);
     }
     match pipe(out) {
+        Some(_) if is_no_length(n) && live(from) && is_refused_length(out, n) => fail(libc::EINVAL),
         Some(size) if live(from) && off_in.is_null() && off_out.is_null() && n > 0 => {
             out_of_channel(from, (out, size), n, flags, to)
         }
         // The kernel knows what is wrong, and takes nothing.
         _ => to(out),
     }
+}
+
+/// Whether this kernel fills no pipe by that length: older ones move what there is. Asked with a file behind its end, of which
+/// nothing comes.
+fn is_refused_length(out: c_int, n: usize) -> bool {
+    let (file, no_wait) = (state::family_fd(), libc::SPLICE_F_NONBLOCK);
+    let mut end = 1 << 40;
+    // SAFETY: a variable of ours.
+    own::is(file)
+        && unsafe { real::splice()(file, &raw mut end, out, core::ptr::null_mut(), n, no_wait) } < 0
+        && errno() == libc::EINVAL
 }
 
 /// The pipe that a call fills.
