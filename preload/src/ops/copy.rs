@@ -9,7 +9,8 @@ use libc::{off64_t, size_t, ssize_t};
 
 use super::{errno, fail, took, uncancelled};
 use crate::channel::Channel;
-use crate::inside::{self, held, Inside};
+use crate::inside::held::{self, Held};
+use crate::inside::{self, Inside};
 use crate::walk::{is_no_length, nowhere, MOST};
 use crate::{kept, own, real, signals, state};
 
@@ -219,12 +220,13 @@ struct Pipe {
     number: c_int,
     size: usize,
     /// Another number for it, once the call waits.
-    held: Option<c_int>,
+    held: Option<&'static Held>,
 }
 
 impl Pipe {
+    /// Asked for again after every sleep. -1: it could not be kept.
     fn fd(&self) -> c_int {
-        self.held.unwrap_or(self.number)
+        self.held.map_or(self.number, Held::fd)
     }
 
     /// The call is about to wait, in which time the program may close the number.
@@ -277,16 +279,16 @@ fn into_pipe(
     if !c().is_nonblocking() && !c().has_bytes() {
         pipe.hold();
     }
-    let done = match room_in_pipe(pipe.fd(), pipe.size, false) {
+    let done = match room_in_pipe(pipe, false) {
         Ok(0) if wait => {
             pipe.hold();
-            room_in_pipe(pipe.fd(), pipe.size, true)
+            room_in_pipe(pipe, true)
         }
         pages => pages,
     }
     .map_or_else(fail, |pages| fill_pipe((family, at), pipe, (n, pages), buf));
-    if let Some(copy) = pipe.held {
-        held::release(copy);
+    if let Some(held) = pipe.held {
+        held.release();
     }
     done
 }
@@ -305,7 +307,7 @@ fn fill_pipe(
     while sum < n {
         if pages == 0 {
             // Past the first bytes a cancellation would lose them.
-            match uncancelled(|| room_in_pipe(pipe.fd(), pipe.size, false)) {
+            match uncancelled(|| room_in_pipe(pipe, false)) {
                 Ok(0) | Err(_) => break,
                 Ok(more) => pages = more,
             }
@@ -329,7 +331,7 @@ fn fill_pipe(
             break;
         }
         let got = got as usize;
-        uncancelled(|| write_all(pipe.fd(), &buf[..got]));
+        uncancelled(|| write_all(pipe, &buf[..got]));
         sum += got;
         pages -= got.div_ceil(PAGE);
         // Nothing is left, or an urgent byte comes next, which no call goes across.
@@ -353,8 +355,11 @@ impl Channel {
 
 /// Pages that a pipe takes for sure. It counts pages, not bytes: while something is in it, one is certain where
 /// poll(2) says that there is room.
-fn room_in_pipe(fd: c_int, size: usize, wait: bool) -> Result<usize, i32> {
-    let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+fn room_in_pipe(pipe: Pipe, wait: bool) -> Result<usize, i32> {
+    let mut p = libc::pollfd { fd: pipe.fd(), events: libc::POLLOUT, revents: 0 };
+    if p.fd < 0 {
+        return Err(libc::EBADF);
+    }
     // SAFETY: one entry.
     took(unsafe { real::poll()(&mut p, 1, if wait { -1 } else { 0 }) } as isize)?;
     if p.revents & libc::POLLERR != 0 {
@@ -363,17 +368,18 @@ fn room_in_pipe(fd: c_int, size: usize, wait: bool) -> Result<usize, i32> {
         unsafe { libc::raise(libc::SIGPIPE) };
         return Err(libc::EPIPE);
     }
-    Ok(match raw::queued(fd) {
+    Ok(match raw::queued(pipe.fd()) {
         _ if p.revents & libc::POLLOUT == 0 => 0,
-        Ok(0) => (size / PAGE).max(1),
+        Ok(0) => (pipe.size / PAGE).max(1),
         _ => 1,
     })
 }
 
 /// Writes everything. There is room, unless somebody else writes to the same pipe: then it waits, for the bytes
 /// were taken already.
-fn write_all(fd: c_int, mut bytes: &[u8]) {
+fn write_all(pipe: Pipe, mut bytes: &[u8]) {
     while !bytes.is_empty() {
+        let fd = pipe.fd();
         // SAFETY: the buffer.
         let n = unsafe { real::write()(fd, bytes.as_ptr().cast(), bytes.len()) };
         if n > 0 {

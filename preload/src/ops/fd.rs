@@ -22,7 +22,11 @@ pub unsafe fn close(fd: c_int) -> c_int {
     // SAFETY: the program's argument.
     let real = || unsafe { real::close()(fd) };
     match fdtable::get(fd) {
-        Entry::None => real(),
+        Entry::None => {
+            // Of a pipe it may be what its reader waits for.
+            inside::held::sweep(&fd);
+            real()
+        }
         // A program that closes everything it can think of does not mean ours; to it, they are not there.
         Entry::Internal => super::fail(libc::EBADF) as c_int,
         _ => {
