@@ -9,7 +9,8 @@
  *   sendfile the same under a blocked sendfile
  *   from     another file is put at the number of the one that a blocked sendfile sends: nothing of it goes out
  *   splice   close under a splice that waits for bytes: they go into the pipe that it began with
- *   splice_cancel  a thread is cancelled in a splice: when the program closes the pipe, its reader has the end
+ *   splice_moved   the same, and a file of the program's is put at numbers that the shim has for the pipe
+ *   splice_cancel  a thread is cancelled in such a splice: when the program closes the pipe, its reader has the end
  *   splice_jump    a signal handler jumps out of one
  *   jump     a signal handler jumps out of a blocked recv, with another thread about: close ends the connection
  *   cancel   a thread blocked in recv is cancelled: close ends the connection
@@ -252,6 +253,41 @@ static void cancelled_splice(void) {
     mark("spliced", 1);
 }
 
+/* Puts a file at other numbers that stand for the pipe; what gives way goes to the next ones. */
+static void put_over_copies(int file) {
+    char path[64], pipe_name[64], name[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", pipe_ends[1]);
+    ssize_t length = MUST(readlink(path, pipe_name, sizeof pipe_name));
+    for (int fd = 3, moved = 0; fd < 4096 && moved < 3; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        bool same = readlink(path, name, sizeof name) == length && memcmp(name, pipe_name, (size_t)length) == 0;
+        if (same && fd != pipe_ends[0] && fd != pipe_ends[1]) {
+            MUST(dup2(file, fd));
+            moved++;
+        }
+    }
+}
+
+static void moved_splice(void) {
+    struct call call = {.fd = accepted(listener)};
+    int file = MUST(memfd_create("file", MFD_CLOEXEC));
+    struct stat status;
+    MUST(pipe(pipe_ends));
+    pthread_t thread = start_thread(splice_some, &call);
+    let_it_block();
+    put_over_copies(file);
+    mark("speak", 1);
+    pthread_join(thread, NULL);
+    say_call("spliced", &call);
+    say_queued("its own", pipe_ends[0]);
+    MUST(fstat(file, &status));
+    say("in the file: %d", (int)status.st_size);
+    char data[5];
+    read_exact(pipe_ends[0], data, sizeof data);
+    say_end_of_pipe();
+    mark("spliced", 1);
+}
+
 static void speak_once(void) {
     int fd = connected();
     await_mark("speak");
@@ -443,6 +479,8 @@ void server(void) {
         under_sendfile();
     else if (mode_is("splice"))
         under_splice();
+    else if (mode_is("splice_moved"))
+        moved_splice();
     else if (mode_is("splice_cancel"))
         cancelled_splice();
     else if (mode_is("splice_jump"))

@@ -144,6 +144,20 @@ fn end_left(here: u64) {
     HELD.iter().filter(mine).for_each(Held::end);
 }
 
+/// The program puts something else at number `fd`, which is ours: a copy that is held there is held at another.
+#[cold]
+pub fn moves_from(fd: i32) {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Some(held) = HELD.iter().find(|held| held.fd.load(Ordering::Acquire) == fd) else { return };
+    let copy = own::copy(fd).inspect(|&copy| fdtable::mark_internal(copy)).unwrap_or(-1);
+    if held.fd.compare_exchange(fd, copy, Ordering::AcqRel, Ordering::Relaxed).is_err() && copy >= 0 {
+        // Its call is over.
+        own::forget(copy);
+    }
+}
+
 /// In a forked child: the calls are the parent's.
 pub(super) fn inherited() {
     for held in HELD.iter().filter(|held| held.tid.load(Ordering::Relaxed) != 0) {

@@ -127,6 +127,7 @@ fn can_stand_at(old: c_int, new: c_int) -> bool {
 /// number first.
 fn step_aside(fd: c_int) {
     inside::moves_from(fd);
+    inside::held::moves_from(fd);
     ends::moves_from(fd);
     fdtable::set(fd, Entry::None);
 }
