@@ -256,6 +256,7 @@ fn out_of_channel(
     }
     // SAFETY: no arguments; nothing is to be dropped.
     unsafe { super::pthread_testcancel() };
+    signals::begin();
     let frame = 0u8;
     // One call, and one open file.
     let (Some(family), Some(at)) = (state::family(), Inside::enter(from, &frame)) else {
@@ -282,7 +283,7 @@ fn into_pipe(
     let done = match room_in_pipe(pipe, false) {
         Ok(0) if wait => {
             pipe.hold();
-            room_in_pipe(pipe, true)
+            await_room(pipe)
         }
         pages => pages,
     }
@@ -350,6 +351,21 @@ impl Channel {
             _ => raw::queued(self.fd),
         };
         there.is_ok_and(|n| n > 0)
+    }
+}
+
+/// The same once there is some. Other than poll(2), by which it waits, such a call goes on behind a handler with SA_RESTART.
+fn await_room(pipe: Pipe) -> Result<usize, i32> {
+    loop {
+        if signals::interrupted() {
+            return Err(libc::EINTR);
+        }
+        match room_in_pipe(pipe, true) {
+            // By a handler that is not known here: nobody can tell.
+            Err(libc::EINTR) if !signals::came() => return Err(libc::EINTR),
+            Err(libc::EINTR) => {}
+            pages => return pages,
+        }
     }
 }
 
