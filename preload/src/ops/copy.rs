@@ -12,7 +12,10 @@ use crate::channel::Channel;
 use crate::inside::held::{self, Held};
 use crate::inside::{self, Inside};
 use crate::walk::{is_no_length, nowhere, MOST};
-use crate::{kept, own, real, signals, state};
+use crate::{kept, own, real, signals, socket, state};
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes copied at a time on the stack, which may be a small one.
 const LITTLE: usize = 512;
@@ -68,8 +71,11 @@ pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t)
         let (Some(family), Some(at)) = (state::family(), Inside::enter(out, &frame)) else {
             return real(out);
         };
+        // SAFETY: the buffer.
+        let read =
+            |buf: &mut [u8], at| unsafe { libc::pread64(from, buf.as_mut_ptr().cast(), buf.len(), at) };
         // SAFETY: the program's arguments.
-        let done = with_buffer(n, |buf| unsafe { copy_file((family, at), from, offset, n, buf) });
+        let done = with_buffer(n, |buf| unsafe { copy_file((family, at), (from, &read), offset, n, buf) });
         at.leave();
         done
     })
@@ -95,6 +101,9 @@ fn identity(fd: c_int) -> Option<(libc::dev_t, libc::ino_t)> {
     }
 }
 
+/// A read of a file at an offset, as pread(2) is.
+type ReadAt<'a> = &'a dyn Fn(&mut [u8], off64_t) -> ssize_t;
+
 /// Reads at the offset (or the file's own) and sends; what was not sent is not read, either.
 ///
 /// # Safety
@@ -102,7 +111,7 @@ fn identity(fd: c_int) -> Option<(libc::dev_t, libc::ino_t)> {
 /// `offset` is the program's, or null.
 unsafe fn copy_file(
     (family, at_out): (Family, Inside),
-    from: c_int,
+    (from, read): (c_int, ReadAt),
     offset: *mut off64_t,
     n: size_t,
     buf: &mut [u8],
@@ -127,8 +136,7 @@ unsafe fn copy_file(
     }
     while done < n {
         let want = (n - done).min(buf.len());
-        // SAFETY: the buffer.
-        let got = unsafe { libc::pread64(from, buf.as_mut_ptr().cast(), want, at) };
+        let got = read(&mut buf[..want], at);
         if done > 0 && !is_same() {
             break;
         }
@@ -138,13 +146,15 @@ unsafe fn copy_file(
             }
             break;
         }
-        // On TCP a handler ends the call where it waits for room next. A piece forgets what came before it.
-        interrupted |= done > 0 && signals::came();
+        // On TCP a handler ends the call where it waits for room next, or has it begin anew. A piece forgets what came before it.
+        interrupted |= signals::came() && (done > 0 || ends_by_handler(at_out.fd()));
         let flags = if interrupted { libc::MSG_DONTWAIT } else { 0 };
         let sent = super::send::piece(family, at_out, &buf[..got as usize], flags);
         if sent < 0 {
             if done == 0 {
-                return -1;
+                let c = Channel::new(family, at_out.fd(), at_out.conn());
+                let waits = interrupted && errno() == libc::EAGAIN && !c.is_nonblocking();
+                return if waits { fail(libc::EINTR) } else { -1 };
             }
             break;
         }
@@ -163,6 +173,11 @@ unsafe fn copy_file(
         }
     }
     done as ssize_t
+}
+
+/// Whether the handlers that have run end a send that has sent nothing.
+fn ends_by_handler(fd: c_int) -> bool {
+    signals::interrupted() || socket::limit(fd, libc::SO_SNDTIMEO).is_some()
 }
 
 /// splice(2). Into a channel the kernel moves the bytes itself, over TCP: what a pipe gives up cannot be put back
