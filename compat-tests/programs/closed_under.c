@@ -9,6 +9,9 @@
  *   sendfile the same under a blocked sendfile
  *   from     another file is put at the number of the one that a blocked sendfile sends: nothing of it goes out
  *   splice   close under a splice that waits for bytes: they go into the pipe that it began with
+ *   splice_moved   the same, and a file of the program's is put at numbers that the shim has for the pipe
+ *   splice_cancel  a thread is cancelled in such a splice: when the program closes the pipe, its reader has the end
+ *   splice_jump    a signal handler jumps out of one
  *   jump     a signal handler jumps out of a blocked recv, with another thread about: close ends the connection
  *   cancel   a thread blocked in recv is cancelled: close ends the connection
  *   fork     a child is forked while a thread is blocked in recv: closing its copies is the parent's affair
@@ -230,6 +233,68 @@ static void under_splice(void) {
     say_queued("another", other[0]);
 }
 
+/* Whether the only end of the pipe to write to is closed. */
+static void say_end_of_pipe(void) {
+    struct pollfd entry = {.fd = pipe_ends[0], .events = POLLIN};
+    MUST(close(pipe_ends[1]));
+    MUST(poll(&entry, 1, 2000));
+    say("the pipe's end: %s", entry.revents & POLLHUP ? "yes" : "no");
+}
+
+static void cancelled_splice(void) {
+    struct call call = {.fd = accepted(listener)};
+    MUST(pipe(pipe_ends));
+    pthread_t thread = start_thread(splice_some, &call);
+    let_it_block();
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
+    say_end_of_pipe();
+    mark("speak", 1);
+    mark("spliced", 1);
+}
+
+/* Puts a file at other numbers that stand for the pipe; what gives way goes to the next ones. */
+static void put_over_copies(int file) {
+    char path[64], pipe_name[64], name[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", pipe_ends[1]);
+    ssize_t length = MUST(readlink(path, pipe_name, sizeof pipe_name));
+    for (int fd = 3, moved = 0; fd < 4096 && moved < 3; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        bool same = readlink(path, name, sizeof name) == length && memcmp(name, pipe_name, (size_t)length) == 0;
+        if (same && fd != pipe_ends[0] && fd != pipe_ends[1]) {
+            MUST(dup2(file, fd));
+            moved++;
+        }
+    }
+}
+
+static void moved_splice(void) {
+    struct call call = {.fd = accepted(listener)};
+    int file = MUST(memfd_create("file", MFD_CLOEXEC));
+    struct stat status;
+    MUST(pipe(pipe_ends));
+    pthread_t thread = start_thread(splice_some, &call);
+    let_it_block();
+    put_over_copies(file);
+    mark("speak", 1);
+    pthread_join(thread, NULL);
+    say_call("spliced", &call);
+    say_queued("its own", pipe_ends[0]);
+    MUST(fstat(file, &status));
+    say("in the file: %d", (int)status.st_size);
+    char data[5];
+    read_exact(pipe_ends[0], data, sizeof data);
+    say_end_of_pipe();
+    mark("spliced", 1);
+}
+
+static void speak_once(void) {
+    int fd = connected();
+    await_mark("speak");
+    send(fd, "hello", 5, MSG_NOSIGNAL);
+    await_mark("spliced");
+}
+
 static void speak_to_splice(void) {
     int fd = connected(), next = connected();
     await_mark("speak");
@@ -247,6 +312,25 @@ static void jump(int number) {
 static void *idle(void *unused) {
     await_mark("ended");
     return unused;
+}
+
+static void jumped_out_of_splice(void) {
+    int fd = accepted(listener);
+    pthread_t thread = start_thread(idle, NULL);
+    struct sigaction action = {.sa_handler = jump};
+    MUST(sigaction(SIGALRM, &action, NULL));
+    MUST(pipe(pipe_ends));
+    blocked_fd = fd;
+    if (sigsetjmp(out, 1) == 0) {
+        ualarm(300000, 0);
+        splice(blocked_fd, NULL, pipe_ends[1], NULL, 100, 0);
+        say("splice came back");
+    }
+    say_end_of_pipe();
+    mark("speak", 1);
+    mark("spliced", 1);
+    mark("ended", 1);
+    pthread_join(thread, NULL);
 }
 
 static void jumped_out(void) {
@@ -395,6 +479,12 @@ void server(void) {
         under_sendfile();
     else if (mode_is("splice"))
         under_splice();
+    else if (mode_is("splice_moved"))
+        moved_splice();
+    else if (mode_is("splice_cancel"))
+        cancelled_splice();
+    else if (mode_is("splice_jump"))
+        jumped_out_of_splice();
     else if (mode_is("jump"))
         jumped_out();
     else if (mode_is("cancel"))
@@ -414,6 +504,8 @@ void client(void) {
         read_a_part();
     else if (mode_is("splice"))
         speak_to_splice();
+    else if (strncmp(program_argv[3], "splice_", 7) == 0)
+        speak_once();
     else if (mode_is("stress"))
         stress_client();
     else if (mode_is("jump") || mode_is("cancel") || mode_is("fork"))

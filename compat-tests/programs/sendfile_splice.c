@@ -2,7 +2,8 @@
  * Bytes between a file and the connection without passing through the program.
  * Modes: sendfile, splice_out (file, pipe, socket), splice_in (socket, pipe, file);
  * never_blocks (nonblocking ends, full and empty in turn), pipes_only (calls that take no socket),
- * no_file (sendfile from what is no ordinary file), reset (splice_in of all that was sent before a reset).
+ * no_file (sendfile from what is no ordinary file), reset (splice_in of all that was sent before a reset),
+ * lengths (lengths and flags that the kernel refuses), pipe_signal (handlers run while a pipe is full).
  */
 #include "common.h"
 
@@ -181,6 +182,89 @@ static void no_file(int fd) {
     }
 }
 
+/* What is refused moves nothing: neither to the helper, who sends back what comes, nor out of what has come. */
+static void lengths(int fd, int file) {
+    int ends[2], there = 0;
+    char word[] = "a word";
+    MUST(pipe(ends));
+    write_all(fd, word, sizeof word);
+    while (there < (int)sizeof word)
+        MUST(ioctl(fd, FIONREAD, &there));
+    outcome("sendfile of no length", sendfile(fd, file, NULL, (size_t)-1));
+    outcome("sendfile of no length into a pipe", sendfile(ends[1], fd, NULL, (size_t)-1));
+    outcome("splice of no length", splice(fd, NULL, ends[1], NULL, (size_t)-1, SPLICE_F_NONBLOCK));
+    outcome("splice with a flag too many", splice(fd, NULL, ends[1], NULL, 4, 0x80));
+    outcome("splice of nothing with it", splice(fd, NULL, ends[1], NULL, 0, 0x80));
+    MUST(ioctl(fd, FIONREAD, &there));
+    say("there: %d", there);
+    read_exact(fd, word, sizeof word);
+    CHECK(strcmp(word, "a word") == 0);
+}
+
+static volatile sig_atomic_t handled;
+static pthread_t filler;
+static int full_pipe[2];
+
+static void count_handled(int number) {
+    (void)number;
+    handled++;
+}
+
+static volatile bool filled;
+
+static void *signal_and_make_room(void *unused) {
+    for (int i = 0; i < 20; i++) {
+        sleep_ms(10);
+        pthread_kill(filler, SIGUSR1);
+    }
+    sleep_ms(50);
+    for (size_t n = 0; n < 65536; n += (size_t)MUST(read(full_pipe[0], back, 65536 - n))) {
+    }
+    return unused;
+}
+
+static void *signal_until_filled(void *unused) {
+    while (!filled) {
+        sleep_ms(20);
+        pthread_kill(filler, SIGUSR1);
+    }
+    return unused;
+}
+
+static ssize_t fill_by(int fd, bool with_sendfile) {
+    return with_sendfile ? sendfile(full_pipe[1], fd, NULL, 6) : splice(fd, NULL, full_pipe[1], NULL, 6, 0);
+}
+
+/* A handler with SA_RESTART does not end a call that waits for a pipe's room; one without it does. */
+static void pipe_signal(int fd) {
+    filler = pthread_self();
+    for (int i = 0; i < 4; i++) {
+        struct sigaction action = {.sa_handler = count_handled, .sa_flags = i < 2 ? SA_RESTART : 0};
+        int there = 0;
+        MUST(sigaction(SIGUSR1, &action, NULL));
+        MUST(pipe(full_pipe));
+        MUST(fcntl(full_pipe[1], F_SETPIPE_SZ, 65536));
+        CHECK(write(full_pipe[1], data, 65536) == 65536);
+        write_all(fd, "a word", 6);
+        while (there < 6)
+            MUST(ioctl(fd, FIONREAD, &there));
+        handled = 0;
+        filled = false;
+        pthread_t thread = start_thread(i < 2 ? signal_and_make_room : signal_until_filled, NULL);
+        ssize_t n = fill_by(fd, i % 2);
+        int error = errno;
+        filled = true;
+        pthread_join(thread, NULL);
+        CHECK(handled > 0);
+        errno = error;
+        outcome(i % 2 ? "sendfile" : "splice", n);
+        if (n < 0)
+            read_exact(fd, back, 6);
+        MUST(close(full_pipe[0]));
+        MUST(close(full_pipe[1]));
+    }
+}
+
 /* As much as is copied at a time: what comes behind it is the next call's. */
 #define PIECE (64 * 1024)
 
@@ -214,6 +298,14 @@ void tester(int fd) {
     }
     if (mode_is("never_blocks")) {
         never_blocks(fd, data_file(true));
+        return;
+    }
+    if (mode_is("lengths")) {
+        lengths(fd, data_file(true));
+        return;
+    }
+    if (mode_is("pipe_signal")) {
+        pipe_signal(fd);
         return;
     }
     if (mode_is("splice_in")) {
@@ -250,6 +342,10 @@ void helper(int fd) {
     }
     if (mode_is("never_blocks")) {
         never_blocks_helper(fd);
+        return;
+    }
+    if (mode_is("lengths") || mode_is("pipe_signal")) {
+        echo_until_eof(fd);
         return;
     }
     read_exact(fd, back, 1000);

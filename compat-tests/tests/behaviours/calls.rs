@@ -30,7 +30,9 @@ same_everywhere! {
     splice_from_the_socket => Pair::c("sendfile_splice").arg("splice_in");
     splice_before_a_reset => Pair::c("sendfile_splice").arg("reset");
     splice_and_sendfile_never_block => Pair::c("sendfile_splice").arg("never_blocks");
+    signals_meet_a_full_pipe => Pair::c("sendfile_splice").arg("pipe_signal");
     calls_for_pipes_and_files_only => Pair::c("sendfile_splice").arg("pipes_only");
+    lengths_and_flags_that_the_kernel_refuses => Pair::c("sendfile_splice").arg("lengths");
     fdopen_one_stream_each_way => Pair::c("stdio_socket").arg("fdopen");
     fdopen_one_stream_both_ways => Pair::c("stdio_socket").arg("fdopen_both");
     dprintf => Pair::c("stdio_socket").arg("dprintf");

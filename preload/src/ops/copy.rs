@@ -9,9 +9,13 @@ use libc::{off64_t, size_t, ssize_t};
 
 use super::{errno, fail, took, uncancelled};
 use crate::channel::Channel;
-use crate::inside::{self, held, Inside};
-use crate::walk::{nowhere, MOST};
-use crate::{kept, real, signals, state};
+use crate::inside::held::{self, Held};
+use crate::inside::{self, Inside};
+use crate::walk::{is_no_length, nowhere, MOST};
+use crate::{kept, own, real, signals, socket, state};
+
+#[cfg(test)]
+mod tests;
 
 /// Bytes copied at a time on the stack, which may be a small one.
 const LITTLE: usize = 512;
@@ -23,6 +27,11 @@ fn with_buffer<R>(n: usize, mut f: impl FnMut(&mut [u8]) -> R) -> R {
     let result = if n > LITTLE { kept::with(large) } else { None };
     result.unwrap_or_else(|| f(&mut [0; LITTLE]))
 }
+
+/// The flags of splice(2) that there are.
+const FLAGS: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+
 /// What a pipe counts in.
 const PAGE: usize = 4096;
 
@@ -39,6 +48,10 @@ fn live(fd: c_int) -> bool {
 pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t) -> ssize_t {
     // SAFETY: the program's arguments, or another number of the same file.
     let real = |out| unsafe { real::sendfile()(out, from, offset, n) };
+    if is_no_length(n) {
+        // The kernel refuses it before it moves anything.
+        return real(out);
+    }
     // Into a pipe, sendfile is a splice. Out of anything else than a socket it need not be looked at.
     if live(from) && offset.is_null() && n > 0 {
         if let Some(size) = pipe(out) {
@@ -58,8 +71,11 @@ pub unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off64_t, n: size_t)
         let (Some(family), Some(at)) = (state::family(), Inside::enter(out, &frame)) else {
             return real(out);
         };
+        // SAFETY: the buffer.
+        let read =
+            |buf: &mut [u8], at| unsafe { libc::pread64(from, buf.as_mut_ptr().cast(), buf.len(), at) };
         // SAFETY: the program's arguments.
-        let done = with_buffer(n, |buf| unsafe { copy_file((family, at), from, offset, n, buf) });
+        let done = with_buffer(n, |buf| unsafe { copy_file((family, at), (from, &read), offset, n, buf) });
         at.leave();
         done
     })
@@ -85,6 +101,9 @@ fn identity(fd: c_int) -> Option<(libc::dev_t, libc::ino_t)> {
     }
 }
 
+/// A read of a file at an offset, as pread(2) is.
+type ReadAt<'a> = &'a dyn Fn(&mut [u8], off64_t) -> ssize_t;
+
 /// Reads at the offset (or the file's own) and sends; what was not sent is not read, either.
 ///
 /// # Safety
@@ -92,7 +111,7 @@ fn identity(fd: c_int) -> Option<(libc::dev_t, libc::ino_t)> {
 /// `offset` is the program's, or null.
 unsafe fn copy_file(
     (family, at_out): (Family, Inside),
-    from: c_int,
+    (from, read): (c_int, ReadAt),
     offset: *mut off64_t,
     n: size_t,
     buf: &mut [u8],
@@ -117,8 +136,7 @@ unsafe fn copy_file(
     }
     while done < n {
         let want = (n - done).min(buf.len());
-        // SAFETY: the buffer.
-        let got = unsafe { libc::pread64(from, buf.as_mut_ptr().cast(), want, at) };
+        let got = read(&mut buf[..want], at);
         if done > 0 && !is_same() {
             break;
         }
@@ -128,13 +146,15 @@ unsafe fn copy_file(
             }
             break;
         }
-        // On TCP a handler ends the call where it waits for room next. A piece forgets what came before it.
-        interrupted |= done > 0 && signals::came();
+        // On TCP a handler ends the call where it waits for room next, or has it begin anew. A piece forgets what came before it.
+        interrupted |= signals::came() && (done > 0 || ends_by_handler(at_out.fd()));
         let flags = if interrupted { libc::MSG_DONTWAIT } else { 0 };
         let sent = super::send::piece(family, at_out, &buf[..got as usize], flags);
         if sent < 0 {
             if done == 0 {
-                return -1;
+                let c = Channel::new(family, at_out.fd(), at_out.conn());
+                let waits = interrupted && errno() == libc::EAGAIN && !c.is_nonblocking();
+                return if waits { fail(libc::EINTR) } else { -1 };
             }
             break;
         }
@@ -155,6 +175,11 @@ unsafe fn copy_file(
     done as ssize_t
 }
 
+/// Whether the handlers that have run end a send that has sent nothing.
+fn ends_by_handler(fd: c_int) -> bool {
+    signals::interrupted() || socket::limit(fd, libc::SO_SNDTIMEO).is_some()
+}
+
 /// splice(2). Into a channel the kernel moves the bytes itself, over TCP: what a pipe gives up cannot be put back
 /// when there is no room. Out of one they are copied.
 ///
@@ -171,10 +196,20 @@ pub unsafe fn splice(
 ) -> ssize_t {
     // SAFETY: the program's arguments.
     let to = |out| unsafe { real::splice()(from, off_in, out, off_out, n, flags) };
+    if flags & !FLAGS != 0 {
+        // Without a file: a kernel that knows more flags is not to move doorbells by them.
+        // SAFETY: no pointers.
+        let refused =
+            unsafe { real::splice()(-1, core::ptr::null_mut(), -1, core::ptr::null_mut(), 1, flags) };
+        if n > 0 && refused < 0 && errno() == libc::EINVAL {
+            return -1;
+        }
+    }
     if live(out) && pipe(from).is_some() && off_out.is_null() {
         return super::send::by_kernel(out, to);
     }
     match pipe(out) {
+        Some(_) if is_no_length(n) && live(from) && is_refused_length(out, n) => fail(libc::EINVAL),
         Some(size) if live(from) && off_in.is_null() && off_out.is_null() && n > 0 => {
             out_of_channel(from, (out, size), n, flags, to)
         }
@@ -183,18 +218,30 @@ pub unsafe fn splice(
     }
 }
 
+/// Whether this kernel fills no pipe by that length: older ones move what there is. Asked with a file behind its end, of which
+/// nothing comes.
+fn is_refused_length(out: c_int, n: usize) -> bool {
+    let (file, no_wait) = (state::family_fd(), libc::SPLICE_F_NONBLOCK);
+    let mut end = 1 << 40;
+    // SAFETY: a variable of ours.
+    own::is(file)
+        && unsafe { real::splice()(file, &raw mut end, out, core::ptr::null_mut(), n, no_wait) } < 0
+        && errno() == libc::EINVAL
+}
+
 /// The pipe that a call fills.
 #[derive(Clone, Copy)]
 struct Pipe {
     number: c_int,
     size: usize,
     /// Another number for it, once the call waits.
-    held: Option<c_int>,
+    held: Option<&'static Held>,
 }
 
 impl Pipe {
+    /// Asked for again after every sleep. -1: it could not be kept.
     fn fd(&self) -> c_int {
-        self.held.unwrap_or(self.number)
+        self.held.map_or(self.number, Held::fd)
     }
 
     /// The call is about to wait, in which time the program may close the number.
@@ -224,6 +271,7 @@ fn out_of_channel(
     }
     // SAFETY: no arguments; nothing is to be dropped.
     unsafe { super::pthread_testcancel() };
+    signals::begin();
     let frame = 0u8;
     // One call, and one open file.
     let (Some(family), Some(at)) = (state::family(), Inside::enter(from, &frame)) else {
@@ -247,16 +295,16 @@ fn into_pipe(
     if !c().is_nonblocking() && !c().has_bytes() {
         pipe.hold();
     }
-    let done = match room_in_pipe(pipe.fd(), pipe.size, false) {
+    let done = match room_in_pipe(pipe, false) {
         Ok(0) if wait => {
             pipe.hold();
-            room_in_pipe(pipe.fd(), pipe.size, true)
+            await_room(pipe)
         }
         pages => pages,
     }
     .map_or_else(fail, |pages| fill_pipe((family, at), pipe, (n, pages), buf));
-    if let Some(copy) = pipe.held {
-        held::release(copy);
+    if let Some(held) = pipe.held {
+        held.release();
     }
     done
 }
@@ -275,7 +323,7 @@ fn fill_pipe(
     while sum < n {
         if pages == 0 {
             // Past the first bytes a cancellation would lose them.
-            match uncancelled(|| room_in_pipe(pipe.fd(), pipe.size, false)) {
+            match uncancelled(|| room_in_pipe(pipe, false)) {
                 Ok(0) | Err(_) => break,
                 Ok(more) => pages = more,
             }
@@ -299,7 +347,7 @@ fn fill_pipe(
             break;
         }
         let got = got as usize;
-        uncancelled(|| write_all(pipe.fd(), &buf[..got]));
+        uncancelled(|| write_all(pipe, &buf[..got]));
         sum += got;
         pages -= got.div_ceil(PAGE);
         // Nothing is left, or an urgent byte comes next, which no call goes across.
@@ -321,10 +369,28 @@ impl Channel {
     }
 }
 
+/// The same once there is some. Other than poll(2), by which it waits, such a call goes on behind a handler with SA_RESTART.
+fn await_room(pipe: Pipe) -> Result<usize, i32> {
+    loop {
+        if signals::interrupted() {
+            return Err(libc::EINTR);
+        }
+        match room_in_pipe(pipe, true) {
+            // By a handler that is not known here: nobody can tell.
+            Err(libc::EINTR) if !signals::came() => return Err(libc::EINTR),
+            Err(libc::EINTR) => {}
+            pages => return pages,
+        }
+    }
+}
+
 /// Pages that a pipe takes for sure. It counts pages, not bytes: while something is in it, one is certain where
 /// poll(2) says that there is room.
-fn room_in_pipe(fd: c_int, size: usize, wait: bool) -> Result<usize, i32> {
-    let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+fn room_in_pipe(pipe: Pipe, wait: bool) -> Result<usize, i32> {
+    let mut p = libc::pollfd { fd: pipe.fd(), events: libc::POLLOUT, revents: 0 };
+    if p.fd < 0 {
+        return Err(libc::EBADF);
+    }
     // SAFETY: one entry.
     took(unsafe { real::poll()(&mut p, 1, if wait { -1 } else { 0 }) } as isize)?;
     if p.revents & libc::POLLERR != 0 {
@@ -333,17 +399,18 @@ fn room_in_pipe(fd: c_int, size: usize, wait: bool) -> Result<usize, i32> {
         unsafe { libc::raise(libc::SIGPIPE) };
         return Err(libc::EPIPE);
     }
-    Ok(match raw::queued(fd) {
+    Ok(match raw::queued(pipe.fd()) {
         _ if p.revents & libc::POLLOUT == 0 => 0,
-        Ok(0) => (size / PAGE).max(1),
+        Ok(0) => (pipe.size / PAGE).max(1),
         _ => 1,
     })
 }
 
 /// Writes everything. There is room, unless somebody else writes to the same pipe: then it waits, for the bytes
 /// were taken already.
-fn write_all(fd: c_int, mut bytes: &[u8]) {
+fn write_all(pipe: Pipe, mut bytes: &[u8]) {
     while !bytes.is_empty() {
+        let fd = pipe.fd();
         // SAFETY: the buffer.
         let n = unsafe { real::write()(fd, bytes.as_ptr().cast(), bytes.len()) };
         if n > 0 {

@@ -22,7 +22,11 @@ pub unsafe fn close(fd: c_int) -> c_int {
     // SAFETY: the program's argument.
     let real = || unsafe { real::close()(fd) };
     match fdtable::get(fd) {
-        Entry::None => real(),
+        Entry::None => {
+            // Of a pipe it may be what its reader waits for.
+            inside::held::sweep(&fd);
+            real()
+        }
         // A program that closes everything it can think of does not mean ours; to it, they are not there.
         Entry::Internal => super::fail(libc::EBADF) as c_int,
         _ => {
@@ -123,6 +127,7 @@ fn can_stand_at(old: c_int, new: c_int) -> bool {
 /// number first.
 fn step_aside(fd: c_int) {
     inside::moves_from(fd);
+    inside::held::moves_from(fd);
     ends::moves_from(fd);
     fdtable::set(fd, Entry::None);
 }
