@@ -95,7 +95,7 @@ impl Service {
         }
         match unix::connect(&self.process.shared.registry.door_path(name)) {
             // Whoever may write to the folder can put a door there; only a user's own processes let him in anyway.
-            Ok(fd) if !self.is_believed(&fd) => Err(Denied),
+            Ok(fd) if !self.is_believed(name, &fd) => Err(Denied),
             Ok(fd) => {
                 let out = Outgoing { process: name.to_string(), links: HashMap::new() };
                 let number = self.add_conn(fd, Role::Out(out));
@@ -119,8 +119,12 @@ impl Service {
         }
     }
 
-    fn is_believed(&self, door: &OwnedFd) -> bool {
-        unix::peer(door.as_fd()).is_some_and(|(_, uid)| self.process.shared.registry.believes(uid))
+    fn is_believed(&self, name: &str, door: &OwnedFd) -> bool {
+        unix::peer(door.as_fd()).is_some_and(|(pid, uid)| {
+            // Its own door is that of whoever it was when it opened that.
+            let is_own = name == self.process.shared.member.name && pid as u32 == std::process::id();
+            is_own || self.process.shared.registry.believes(uid)
+        })
     }
 
     /// What a destination's process says.
