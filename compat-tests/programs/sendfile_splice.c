@@ -272,10 +272,16 @@ static void splice_before_a_reset(int fd) {
     int ends[2], there = 0;
     MUST(pipe(ends));
     MUST(fcntl(ends[1], F_SETPIPE_SZ, 1 << 20));
+    /* All of it must fit: a reset takes along what is not there yet. */
+    MUST(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){1 << 20}, sizeof(int)));
     mark("talk", 0);
-    await_mark("gone");
-    while (there < PIECE)
+    for (int turns = 0; there < PIECE; turns++) {
+        CHECK(turns < 10000);
+        sleep_ms(1);
         MUST(ioctl(fd, FIONREAD, &there));
+    }
+    mark("there", 0);
+    await_mark("gone");
     outcome("splice", splice(fd, NULL, ends[1], NULL, 1 << 20, 0));
     outcome("splice behind it", splice(fd, NULL, ends[1], NULL, 1 << 20, 0));
     outcome("splice at the end", splice(fd, NULL, ends[1], NULL, 1 << 20, 0));
@@ -284,6 +290,7 @@ static void splice_before_a_reset(int fd) {
 static void reset_behind(int fd) {
     await_mark("talk");
     write_all(fd, data, PIECE);
+    await_mark("there");
     struct linger none = {1, 0};
     MUST(setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none));
     MUST(close(fd));

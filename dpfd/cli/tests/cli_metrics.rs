@@ -175,6 +175,23 @@ fn is_answered(address: &str) -> bool {
 }
 
 #[test]
+fn who_says_that_it_asks_no_more_is_answered() {
+    let folder = Folder::new("half");
+    let server = Server::start(&folder, "127.0.0.1:0");
+    for question in ["GET /metrics HTTP/1.0\r\n\r\n", "GET /metrics"] {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        stream.write_all(question.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        // Half a question has no answer.
+        assert_eq!(answer.starts_with("HTTP/1.1 200 "), question.ends_with('\n'), "{answer}");
+        assert_eq!(answer.is_empty(), !question.ends_with('\n'), "{answer}");
+    }
+}
+
+#[test]
 fn who_takes_no_answer_keeps_others_from_nothing() {
     let folder = Folder::new("greedy");
     let server = Server::start(&folder, "127.0.0.1:0");

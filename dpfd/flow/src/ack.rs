@@ -9,6 +9,15 @@
 const ALONG: u8 = 8;
 const LONGER: u64 = 5;
 
+/// After so many that parts brought along, one behind the other, the next one may wait for as long as [`longest`]: fewer than it
+/// takes, since some may not have come.
+pub(crate) const ALONG_LIKELY: u8 = ALONG / 2;
+
+/// How long an acknowledgement may wait of which `delay` is said.
+pub(crate) fn longest(delay: u64) -> u64 {
+    delay.saturating_mul(LONGER)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub(crate) struct Ack {
     delay: u64,
@@ -29,8 +38,8 @@ impl Ack {
     /// A part was taken that was next.
     pub fn count(&mut self, now: u64) {
         self.parts = self.parts.saturating_add(1);
-        let longer = if self.along >= ALONG { LONGER } else { 1 };
-        let due = now.saturating_add(self.delay.saturating_mul(longer));
+        let delay = if self.along >= ALONG { longest(self.delay) } else { self.delay };
+        let due = now.saturating_add(delay);
         self.due = Some(self.due.map_or(due, |earlier| earlier.min(due)));
         if self.parts >= self.every {
             self.hurry(now);

@@ -301,7 +301,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         if let Some(hello) = self.greeting.frame(now, header.tag)? {
             self.begin(now, &hello, place);
         }
-        self.acknowledge(now, &header, more)?;
+        self.acknowledge(now, &header, more, piece.is_some())?;
         self.heard(now);
         if header.flags & FLAG_ASK != 0 {
             self.ack.hurry(now);
@@ -309,7 +309,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         piece.map_or(Ok(()), |piece| self.arrive(now, header.number, piece, sink))
     }
 
-    fn acknowledge(&mut self, now: u64, header: &Header, more: &[u8]) -> Result<(), Refused> {
+    /// `along`: a part brings it along.
+    fn acknowledge(&mut self, now: u64, header: &Header, more: &[u8], along: bool) -> Result<(), Refused> {
         let said = Acknowledged {
             number: header.acknowledged,
             room: header.room(),
@@ -323,6 +324,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         let news = news.ok_or(Refused::Acknowledged)?;
         if let Some(took) = news.took {
             self.rtt.sample(took);
+            if !full {
+                self.rtt.may_be_put_off(self.config.ack_delay);
+            }
+        }
+        if news.parts > 0 {
+            self.rtt.came(along);
         }
         if news.late {
             self.window.take_back();

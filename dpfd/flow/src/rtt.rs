@@ -7,6 +7,8 @@
 //! RFC, as its networks were the internet and its clocks ticked in tenths of seconds: the least time-out is a few
 //! milliseconds, to be set; and the clock's grain, G, is taken for nothing.
 
+use crate::ack::{longest, ALONG_LIKELY};
+
 /// Limits of the time-out, nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Limits {
@@ -34,6 +36,10 @@ pub(crate) struct Rtt {
     shortest: u64,
     /// The last sample.
     latest: u64,
+    /// How much of that the peer may have waited before it answered, beyond what is usual.
+    put_off: u64,
+    /// Answers in a row that a part of the peer's brought along.
+    along: u8,
     /// How often the time-out was doubled.
     doubled: u32,
 }
@@ -42,14 +48,14 @@ impl Rtt {
     /// `shortest`: an answer on this way took so long, once; 0: it is not known.
     pub fn new(limits: Limits, shortest: u64) -> Rtt {
         let shortest = if shortest == 0 { u64::MAX } else { shortest };
-        Rtt { limits, smoothed: None, deviation: 0, shortest, latest: 0, doubled: 0 }
+        Rtt { limits, smoothed: None, deviation: 0, shortest, latest: 0, put_off: 0, along: 0, doubled: 0 }
     }
 
     /// An answer took so long.
     pub fn sample(&mut self, took: u64) {
         // Longer than a minute is no answer, but a clock that jumped; and nothing below overflows.
         let took = took.min(60_000_000_000);
-        self.latest = took;
+        (self.latest, self.put_off) = (took, 0);
         self.shortest = self.shortest.min(took);
         match self.smoothed {
             None => {
@@ -61,6 +67,17 @@ impl Rtt {
                 self.smoothed = Some((7 * smoothed + took) / 8);
             }
         }
+    }
+
+    /// The peer, which puts off acknowledgements by `delay`, may have put off the one that was the last sample for longer than that:
+    /// it does so where its parts took the former ones along, and few parts are on their way.
+    pub fn may_be_put_off(&mut self, delay: u64) {
+        self.put_off = if self.along >= ALONG_LIKELY { longest(delay) } else { 0 };
+    }
+
+    /// Something was answered: whether by a part, or by a frame that was sent for that.
+    pub fn came(&mut self, along: bool) {
+        self.along = if along { ALONG_LIKELY.min(self.along + 1) } else { 0 };
     }
 
     /// It is known again how long an answer takes: a time-out is as long as ever.
@@ -86,9 +103,10 @@ impl Rtt {
     }
 
     /// Whether answers take clearly longer than they can: something waits in a queue on the way. A quarter of a
-    /// millisecond is what processes are late by, and proves nothing.
+    /// millisecond is what processes are late by, and proves nothing; nor does what the peer may have waited with its answer.
     pub fn is_queueing(&self) -> bool {
-        self.smoothed.is_some() && self.latest > self.shortest + self.shortest / 4 + 250_000
+        let usual = self.shortest.saturating_add(self.shortest / 4 + 250_000).saturating_add(self.put_off);
+        self.smoothed.is_some() && self.latest > usual
     }
 
     /// Whether an answer after so long can be one to the latest copy.

@@ -241,6 +241,10 @@ impl Inner {
         if let Ok(readable) = readable(node) {
             let _ = nix::unistd::dup3(readable.as_fd(), &mut routes, OFlag::O_CLOEXEC);
         }
+        drop(routes);
+        // A call that sleeps on what was at the number before hears nothing of this, and the helper may rely on it.
+        self.turns.forget_leader();
+        self.wake();
     }
 
     /// Wakes the helper.

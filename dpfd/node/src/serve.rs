@@ -3,14 +3,14 @@
 //! ([`crate::standing`]), and is not set anew for each sleep.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use dp_edge::sys::epoll::Told;
 use dp_edge::sys::process;
 use dpfd::driver::user::registry::Registry;
 use dpfd::Addr;
-use nix::sys::epoll::{EpollEvent, EpollFlags};
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::prctl::set_timerslack;
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::signal::{SigSet, Signal};
@@ -95,8 +95,7 @@ impl Server {
         let Gate { epoll, node, .. } = &self.gate;
         for (at, route) in node.routes().iter().enumerate() {
             let Some(descriptor) = route.descriptor() else { continue };
-            let flags = if node.is_heard(at) { EpollFlags::EPOLLIN } else { EpollFlags::empty() };
-            let _ = epoll.modify(descriptor, &mut EpollEvent::new(flags, OTHERS + at as u64));
+            hear(epoll, descriptor, node.is_heard(at), OTHERS + at as u64);
         }
     }
 
@@ -214,9 +213,40 @@ pub fn folder() -> dpfd::Result<Option<PathBuf>> {
     Ok(Registry::open_existing()?.map(|registry| Path::to_path_buf(registry.folder())))
 }
 
+/// Has a descriptor in the set, or not. Of one that stays there without being asked about the kernel still tells that it has hung up
+/// or has an error, without end.
+fn hear(epoll: &Epoll, descriptor: BorrowedFd<'_>, is_heard: bool, token: u64) {
+    let _ = if is_heard {
+        epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token))
+    } else {
+        epoll.delete(descriptor)
+    };
+}
+
 /// As many as there may be; how many that is. Where there are no more, proxies that cannot be opened wait.
 fn many_descriptors() -> usize {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 1024 };
     let now = if setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
     usize::try_from(now).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use nix::sys::epoll::{EpollCreateFlags, EpollTimeout};
+
+    use super::*;
+
+    #[test]
+    fn of_a_route_that_is_not_heard_nothing_is_told_also_where_it_has_hung_up() {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).expect("a set");
+        let (route, other_end) = UnixStream::pair().expect("a pair");
+        let told = || epoll.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO).expect("a set");
+        drop(other_end);
+        for heard in [true, false, false, true, true] {
+            hear(&epoll, route.as_fd(), heard, OTHERS);
+            assert_eq!(told(), usize::from(heard));
+        }
+    }
 }

@@ -164,6 +164,39 @@ pub fn a_few_messages_for_nobody_do_not_hold_up_others_either(d: Driver) {
     }
 }
 
+pub fn a_receiver_that_comes_back_is_found_behind_messages_for_nobody(d: Driver) {
+    for pool in [None, Some(4096)] {
+        let (a, b) = pair(d);
+        if let Some(pool) = pool {
+            b.pool(pool).expect("a pool");
+        }
+        for i in 0..100 {
+            a.send(&numbered(i, 16)).expect("room");
+            let got = if pool.is_some() { recv(&b) } else { read(&b) };
+            assert_eq!(number_of(&got), i);
+        }
+        a.set_nonblocking(true).expect("a flag");
+        let nobody = local(numbers(1));
+        for i in 0..100 {
+            if let Err(error) = a.send_to(&numbered(i, 100), nobody) {
+                // The kernel keeps none for who is not there.
+                assert!(is_would_block(&error) && d == Driver::Kernel, "{error}");
+            }
+        }
+        thread::sleep(SHORT);
+        let n = b.dpid();
+        drop(b);
+        thread::sleep(SHORT);
+        let b = reopen(d, n);
+        thread::sleep(Duration::from_millis(200));
+        for i in 0..3 {
+            a.send(&numbered(i, 16)).expect("room");
+            assert!(becomes_readable(&b), "message {i}");
+            assert_eq!(number_of(&recv(&b)), i);
+        }
+    }
+}
+
 pub fn a_sender_waits_for_its_target(d: Driver) {
     let first = numbers(2);
     let a = open(d, first);

@@ -241,6 +241,53 @@ pub fn doors_of_strangers(d: Driver) {
     .ok();
 }
 
+/// A program that opens its endpoint as root, and is another user's from then on.
+pub fn one_that_was_root(d: Driver) {
+    use std::io::{Read, Write};
+    use std::os::unix::fs::PermissionsExt;
+    let n = crate::kit::numbers(3);
+    if !nix::unistd::geteuid().is_root() || !needs_a_folder(d) {
+        return; // Nobody else to be; and the kernel itself knows who is who.
+    }
+    let give_up = || {
+        nix::unistd::setgid(nix::unistd::Gid::from_raw(65534)).expect("a group");
+        nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).expect("a user");
+    };
+    let in_time = |e: &Endpoint| crate::kit::becomes_readable(e) && !e.recv().expect("a message").is_empty();
+    child(move || {
+        crate::kit::folder(); // Not later, in the place of this one.
+        let dir = std::env::temp_dir().join(format!("dp-was-root-{}", std::process::id()));
+        std::fs::create_dir(&dir).expect("a folder");
+        std::os::unix::fs::chown(&dir, None, Some(65534)).expect("a group");
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o2770)).expect("a mode");
+        std::env::set_var("DP_RUNTIME_DIR", &dir);
+        nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o007));
+        let (ready, is_ready) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let server = child(move || {
+            let e = open(d, n);
+            give_up();
+            (&is_ready).write_all(b"!").expect("a pair");
+            let own = open(d, n + 1);
+            own.send_to(b"from myself", local(n)).expect("room");
+            in_time(&e) && in_time(&e)
+        });
+        (&ready).read_exact(&mut [0]).expect("a server");
+        let client = child(move || {
+            give_up();
+            let e = open(d, n + 2);
+            e.send_to(b"from another", local(n)).expect("room");
+            // Until it is taken.
+            std::thread::sleep(std::time::Duration::from_secs(1));
+            true
+        });
+        server.ok();
+        client.ok();
+        let _ = std::fs::remove_dir_all(dir);
+        true
+    })
+    .ok();
+}
+
 /// A folder that nobody named, made by another user before: in /dev/shm anybody can.
 pub fn folders_of_strangers(d: Driver) {
     use nix::mount::{mount, MsFlags};

@@ -51,7 +51,8 @@ macro_rules! all_of_it {
             blocking: nothing_there_is_eagain, no_room_is_eagain_and_nothing_is_lost,
                 a_receiver_waits_for_a_message, a_sender_waits_for_room, a_sender_waits_for_its_target,
                 a_missing_target_does_not_hold_up_others, a_few_messages_for_nobody_do_not_hold_up_others_either,
-                plain_reads_and_writes_wait, a_signal_interrupts, a_signal_interrupts_brief_sleeps,
+                a_receiver_that_comes_back_is_found_behind_messages_for_nobody, plain_reads_and_writes_wait,
+                a_signal_interrupts, a_signal_interrupts_brief_sleeps,
                 a_handler_that_restarts_interrupts_none, a_receive_timeout_holds;
             readiness: poll_tells_a_plain_message, poll_is_quiet_after_the_last, pollout_while_there_is_room,
                 edge_triggered_tells_every_message, level_triggered_tells_until_read,
@@ -79,7 +80,7 @@ macro_rules! all_of_it {
                 from_before_the_pool, who_reads_plainly_sees_nothing_of_it, it_comes_with_a_copy,
                 more_senders_than_edges;
             errors: numbers, targets, lengths, privileged_numbers, releases, folders, other_users, doors_of_strangers,
-                folders_of_strangers, strict_graphs;
+                one_that_was_root, folders_of_strangers, strict_graphs;
             death: a_killed_sender_leaves_what_it_sent, a_killed_receiver_is_a_missing_target;
         ]);
     };

@@ -82,6 +82,32 @@ fn a_name_that_nobody_has_is_an_error() {
     assert!(idle[0].pid.is_none() && idle[0].findings[0].verdict == Verdict::Fine);
 }
 
+/// Where others may execute files, if possible with the rights that those say; /tmp is often mounted otherwise.
+fn folder() -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+
+    use nix::sys::statvfs::{statvfs, FsFlags};
+    let beside = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    let all = [std::env::temp_dir(), "/var/tmp".into(), beside];
+    let gives = |path: &&std::path::PathBuf| {
+        let reached =
+            |of: &std::path::Path| of.metadata().is_ok_and(|meta| meta.permissions().mode() & 1 != 0);
+        let flags = statvfs(path.as_path()).map(|of| of.flags());
+        flags.is_ok_and(|flags| !flags.intersects(FsFlags::ST_NOSUID | FsFlags::ST_NOEXEC))
+            && path.ancestors().all(reached)
+    };
+    all.iter().find(gives).unwrap_or(&all[0]).clone()
+}
+
+/// Told where the summary of tests is.
+fn skip(why: &str) {
+    println!("SKIP: dp doctor: {why}");
+    if let Some(file) = std::env::var_os("DP_SKIPS") {
+        let mut file = std::fs::File::options().append(true).create(true).open(file).unwrap();
+        std::io::Write::write_all(&mut file, format!("SKIP: dp doctor: {why}\n").as_bytes()).unwrap();
+    }
+}
+
 /// A copy of sleep(1) that runs until this is dropped.
 struct Sleeper(std::path::PathBuf, std::process::Child);
 
@@ -89,7 +115,7 @@ impl Sleeper {
     /// `prepare` is told of the file before it runs; as this user and group.
     fn new(name: &str, id: Option<u32>, prepare: impl Fn(&std::path::Path)) -> Sleeper {
         use std::os::unix::process::CommandExt;
-        let path = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
+        let path = folder().join(format!("{name}-{}", std::process::id()));
         std::fs::copy("/bin/sleep", &path).unwrap();
         prepare(&path);
         let mut command = std::process::Command::new(&path);
@@ -97,8 +123,24 @@ impl Sleeper {
         if let Some(id) = id {
             command.uid(id).gid(id);
         }
-        let child = command.spawn().unwrap();
-        Sleeper(path, child)
+        // A child that another test is just starting has the copy open for writing until it is another program.
+        for _ in 0..1000 {
+            match command.spawn() {
+                Ok(child) => return Sleeper(path, child),
+                Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => {}
+                Err(error) => panic!("{}: {error}", path.display()),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        panic!("{} stays open for writing", path.display())
+    }
+
+    /// Whether the kernel has given it more rights than its caller has: AT_SECURE, which is what the loader goes by.
+    fn has_more_rights(&self) -> bool {
+        let vector = std::fs::read(format!("/proc/{}/auxv", self.pid())).unwrap();
+        let words: Vec<_> =
+            vector.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();
+        words.chunks_exact(2).any(|pair| pair[0] == libc::AT_SECURE && pair[1] != 0)
     }
 
     fn pid(&self) -> u32 {
@@ -142,15 +184,25 @@ fn of_a_process_with_more_rights_than_its_caller_that_is_said() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     let setuid = Sleeper::new("dp-setuid", Some(65534), |path| mode(path, 0o4755));
+    if !setuid.has_more_rights() {
+        return skip("no file gives rights here: all folders are nosuid, or no_new_privs is set");
+    }
     assert!(
         setuid.text().contains("is setuid (user 0), so the loader ignores the shim"),
         "{}",
         setuid.text()
     );
+    let refused = std::cell::Cell::new(false);
     let capable = Sleeper::new("dp-capable", Some(65534), |path| {
         mode(path, 0o755);
-        dp_edge::sys::xattr::set(path, c"security.capability", &NET_BIND_SERVICE).unwrap();
+        match dp_edge::sys::xattr::set(path, c"security.capability", &NET_BIND_SERVICE) {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => refused.set(true),
+            set => set.unwrap(),
+        }
     });
+    if refused.get() {
+        return skip("no file can be given capabilities here: that takes CAP_SETFCAP");
+    }
     assert!(capable.text().contains("has file capabilities"), "{}", capable.text());
     // For root such a file is as any other; for those who will run it, it is not.
     let [of_root, of_file] = [process::examine(std::process::id(), &[]), process::of_file(&capable.0, true)];

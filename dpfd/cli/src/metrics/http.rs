@@ -242,6 +242,8 @@ impl Conn {
                 Ok(len) if len > 0 => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // It says no more, and is to be answered what it has said.
+                Ok(_) if self.question().is_some() => return,
                 // The end.
                 _ => self.phase = Phase::Over,
             }

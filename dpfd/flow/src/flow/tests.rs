@@ -102,6 +102,33 @@ fn parts_leave_before_the_rest_of_their_message_is_there() {
 }
 
 #[test]
+fn an_acknowledgement_that_waits_for_an_answer_is_no_queue() {
+    // Each way takes 10 us; the first questions are answered in 50 us, and one later.
+    let ask = |here: &mut Small, there: &mut Small, now: u64, think: u64| {
+        let mut takes = |_: Part<'_>| true;
+        send(here, 1).unwrap();
+        let asked = now + 10_000;
+        frames(here, now, 1).iter().for_each(|frame| there.on_frame(asked, frame, &mut takes).unwrap());
+        send(there, 1).unwrap();
+        let told = asked + think;
+        frames(there, told, 1)
+            .iter()
+            .for_each(|frame| here.on_frame(told + 10_000, frame, &mut takes).unwrap());
+    };
+    for (before, is_queueing) in [(20, false), (0, true)] {
+        let (mut here, mut there) = met();
+        // What an answer takes on this way.
+        here.way_changed(2_000_000, 70_000);
+        for turn in 0..before {
+            ask(&mut here, &mut there, 10_000_000 + turn * 1_000_000, 50_000);
+        }
+        assert!(!here.rtt.is_queueing());
+        ask(&mut here, &mut there, 40_000_000, 450_000);
+        assert_eq!(here.rtt.is_queueing(), is_queueing, "behind {before}");
+    }
+}
+
+#[test]
 fn a_receiver_that_does_not_read_stops_the_sender_and_loses_nothing() {
     let (mut here, mut there) = met();
     (0..8).for_each(|_| {

@@ -211,15 +211,27 @@ fn one_that_is_told_to_end_loses_nothing_of_a_sender_that_goes_on() {
     let mut here = one.gateway();
     let there_ = two.gateway();
     let receiver = two.run(|| {
-        let e = open(ECHO);
-        let mut next = 0;
-        loop {
-            let number = number_of(&e.recv().expect("a message").to_vec());
-            if number == Some(u64::MAX) {
-                return true;
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let e = open(ECHO);
+            let mut next = 0;
+            loop {
+                let number = number_of(&e.recv().expect("a message").to_vec());
+                tell.send(number).expect("the test");
+                if number == Some(u64::MAX) {
+                    return;
+                }
+                assert_eq!(number, Some(next), "the next one");
+                next += 1;
             }
-            assert_eq!(number, Some(next), "the next one");
-            next += 1;
+        });
+        // However long there is something to receive; an error ends it as well.
+        loop {
+            match told.recv_timeout(SOON) {
+                Ok(Some(u64::MAX)) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
         }
     });
     let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().expect("a pair");
@@ -233,8 +245,10 @@ fn one_that_is_told_to_end_loses_nothing_of_a_sender_that_goes_on() {
             i += 1;
         }
         e.send_to(&numbered(u64::MAX, 16), there(2)).expect("room");
-        std::thread::sleep(Duration::from_millis(500));
-        true
+        // Until it has come.
+        theirs.set_nonblocking(false).expect("a flag");
+        theirs.set_read_timeout(Some(2 * SOON)).expect("a limit");
+        std::io::Read::read_exact(&mut &theirs, &mut [0]).is_ok()
     });
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(200));
@@ -246,7 +260,9 @@ fn one_that_is_told_to_end_loses_nothing_of_a_sender_that_goes_on() {
     }
     std::thread::sleep(Duration::from_millis(200));
     std::io::Write::write_all(&mut ours, b"x").expect("the sender");
-    kit::Child::all_ok(vec![sender, receiver]);
+    receiver.ok();
+    std::io::Write::write_all(&mut ours, b"x").expect("the sender");
+    sender.ok();
     [here, there_].into_iter().for_each(kit::Child::kill);
 }
 

@@ -137,10 +137,11 @@ impl Registry {
         Ok(Registry { folder: path, chosen: named.then_some(meta.uid()), own: Arc::default() })
     }
 
-    /// Whether an endpoint of user `uid` may be sent to. A stranger's could stand in this folder under the number of another.
+    /// Whether an endpoint of user `uid` may be sent to. A stranger's could stand in this folder under the number of another. Root
+    /// may have all that is sent here anyway; and of a program that began as root and gave that up, its door stays root's.
     pub fn believes(&self, uid: u32) -> bool {
         let me = nix::unistd::geteuid().as_raw();
-        uid == me || (me == 0 && self.chosen == Some(uid))
+        uid == me || uid == 0 || (me == 0 && self.chosen == Some(uid))
     }
 
     /// The folder the environment names, if it is there.

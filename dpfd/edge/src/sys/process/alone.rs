@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::raw;
 
-/// So many at most.
-const MOST: usize = 64;
+/// So many at most: a gateway has one for each queue of each interface, and a large machine's have one for each processor.
+const MOST: usize = 1024;
 
 /// A descriptor's number, -1 for none, and which file that was.
 struct Kept {
@@ -19,15 +19,28 @@ static KEPT: [Kept; MOST] =
     [const { Kept { fd: AtomicI32::new(-1), file: [const { AtomicU64::new(0) }; 2] } }; MOST];
 
 /// Children of this process, from now on, have nothing of these descriptors, and of no others that an earlier call named: there the
-/// numbers are of `/dev/null`, since what owns them may close them there, too. None: of none. Only the first 64; and only for forks
+/// numbers are of `/dev/null`, since what owns them may close them there, too. None: of none. Only the first 1024; and only for forks
 /// by fork(3), after [`super::watch_forks`]. One thread calls this at a time.
 pub fn keep_from_children(descriptors: &[BorrowedFd<'_>]) {
+    let all =
+        || descriptors.iter().filter_map(|fd| Some((fd.as_raw_fd(), file_of(fd.as_raw_fd())?))).take(MOST);
+    // A fork while they are written would leave the child some: nearly always they are there already.
+    if all().map(Some).chain([None]).zip(&KEPT).all(|(one, kept)| kept.now() == one) {
+        return;
+    }
     // A fork in the middle finds no number with the file of another one.
-    KEPT.iter().for_each(|kept| kept.fd.store(-1, Ordering::SeqCst));
-    for (kept, fd) in KEPT.iter().zip(descriptors) {
-        let Some(file) = file_of(fd.as_raw_fd()) else { continue };
+    KEPT.iter().take_while(|kept| kept.now().is_some()).for_each(|kept| kept.fd.store(-1, Ordering::SeqCst));
+    for (kept, (fd, file)) in KEPT.iter().zip(all()) {
         kept.file.iter().zip(file).for_each(|(word, value)| word.store(value, Ordering::SeqCst));
-        kept.fd.store(fd.as_raw_fd(), Ordering::SeqCst);
+        kept.fd.store(fd, Ordering::SeqCst);
+    }
+}
+
+impl Kept {
+    /// Number and file; nothing: none, and none behind it.
+    fn now(&self) -> Option<(i32, [u64; 2])> {
+        let fd = self.fd.load(Ordering::SeqCst);
+        (fd >= 0).then(|| (fd, [0, 1].map(|at: usize| self.file[at].load(Ordering::SeqCst))))
     }
 }
 
@@ -35,9 +48,10 @@ pub fn keep_from_children(descriptors: &[BorrowedFd<'_>]) {
 pub(super) fn in_child() {
     let mut nothing = None;
     for kept in &KEPT {
-        let fd = kept.fd.swap(-1, Ordering::SeqCst);
+        let Some((fd, file)) = kept.now() else { break };
+        kept.fd.store(-1, Ordering::SeqCst);
         // The program may have closed it, and have another file of its own there.
-        if fd < 0 || file_of(fd) != Some([0, 1].map(|at: usize| kept.file[at].load(Ordering::SeqCst))) {
+        if file_of(fd) != Some(file) {
             continue;
         }
         let nothing = *nothing.get_or_insert_with(|| raw::open_null().unwrap_or(-1));

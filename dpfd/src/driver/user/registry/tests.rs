@@ -120,6 +120,13 @@ fn a_folder_that_was_not_named_is_the_users_own() {
     chown(&dir, Some(0), None).unwrap();
     let own = Registry::look(dir.clone(), false).unwrap();
     assert!(own.believes(0) && !own.believes(65534));
+    // A program that began as root and goes on as another user stays reachable for that one.
+    let path = dir.clone();
+    assert!(in_child(move || {
+        nix::unistd::setuid(nix::unistd::Uid::from_raw(65534)).unwrap();
+        let other = Registry::at(path).unwrap();
+        other.believes(65534) && other.believes(0) && !other.believes(1)
+    }));
     fs::remove_dir(&dir).unwrap();
 }
 

@@ -95,7 +95,7 @@ impl Service {
         }
         match unix::connect(&self.process.shared.registry.door_path(name)) {
             // Whoever may write to the folder can put a door there; only a user's own processes let him in anyway.
-            Ok(fd) if !self.is_believed(&fd) => Err(Denied),
+            Ok(fd) if !self.is_believed(name, &fd) => Err(Denied),
             Ok(fd) => {
                 let out = Outgoing { process: name.to_string(), links: HashMap::new() };
                 let number = self.add_conn(fd, Role::Out(out));
@@ -119,8 +119,12 @@ impl Service {
         }
     }
 
-    fn is_believed(&self, door: &OwnedFd) -> bool {
-        unix::peer(door.as_fd()).is_some_and(|(_, uid)| self.process.shared.registry.believes(uid))
+    fn is_believed(&self, name: &str, door: &OwnedFd) -> bool {
+        unix::peer(door.as_fd()).is_some_and(|(pid, uid)| {
+            // Its own door is that of whoever it was when it opened that.
+            let is_own = name == self.process.shared.member.name && pid as u32 == std::process::id();
+            is_own || self.process.shared.registry.believes(uid)
+        })
     }
 
     /// What a destination's process says.
@@ -217,8 +221,11 @@ impl Service {
                 let link = &mut tx.links[ix];
                 link.unlink();
                 woken = link.woken();
-                waits = link.waits();
-                link.wanted = waits;
+                let own = link.waits();
+                // What is sent there next would come to be behind what is kept for others, who may never be there: it is read too late
+                // for its receiver to be looked for then.
+                waits = own || tx.has_backlog();
+                tx.links[ix].wanted = waits;
             }
             drop(tx);
             woken.into_iter().for_each(Waker::wake);
