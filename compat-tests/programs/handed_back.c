@@ -18,6 +18,32 @@ static double microseconds(void) {
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
+/* By a system call of the program's own: that of libc is answered as the program expects it. */
+static uint64_t rate_in_kernel(int fd) {
+    uint64_t rate = 1;
+    socklen_t size = sizeof rate;
+    long result;
+#if defined __x86_64__
+    register long value __asm__("r10") = (long)&rate, length __asm__("r8") = (long)&size;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(SYS_getsockopt), "D"((long)fd), "S"((long)SOL_SOCKET), "d"((long)SO_MAX_PACING_RATE),
+                       "r"(value), "r"(length)
+                     : "rcx", "r11", "memory");
+#elif defined __aarch64__
+    register long number __asm__("x8") = SYS_getsockopt, first __asm__("x0") = fd, level __asm__("x1") = SOL_SOCKET;
+    register long name __asm__("x2") = SO_MAX_PACING_RATE, value __asm__("x3") = (long)&rate;
+    register long length __asm__("x4") = (long)&size;
+    __asm__ volatile("svc 0"
+                     : "+r"(first)
+                     : "r"(number), "r"(level), "r"(name), "r"(value), "r"(length)
+                     : "memory");
+    result = first;
+#endif
+    CHECK(result == 0);
+    return rate;
+}
+
 static const char *limit(uint64_t rate) { return rate == UINT64_MAX ? "none" : rate == 0 ? "at-once" : "some"; }
 
 void server(void) {
@@ -38,7 +64,7 @@ void server(void) {
     /* The kernel alone can wait for two bytes. */
     for (int mark = 2; mark > 0; mark--)
         MUST(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
-    uint64_t told = 1, has = 1;
+    uint64_t told = 1;
     socklen_t size = sizeof told;
     static char piece[PIECE];
     long count = argument(0, 8);
@@ -50,8 +76,7 @@ void server(void) {
     CHECK(read(fd, &byte, 1) == 0);
     double took = microseconds() - start;
     MUST(getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &told, &size));
-    MUST((int)syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_MAX_PACING_RATE, &has, &size));
-    say("told %s has %s took %.1f", limit(told), limit(has), took / (double)count);
+    say("told %s has %s took %.1f", limit(told), limit(rate_in_kernel(fd)), took / (double)count);
 }
 
 void client(void) {

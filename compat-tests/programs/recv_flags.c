@@ -306,6 +306,9 @@ static void low_water(int fd) {
         taken += (uint64_t)n;
         ask(fd, 1);
     }
+    /* Nor for this one. */
+    while (waiting_bytes(fd) < 1)
+        sleep_ms(1);
     take(fd, 1);
 }
 

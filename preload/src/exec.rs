@@ -1,5 +1,6 @@
 //! Other programs: what one that is started inherits is plain TCP (PROTOCOLS E8).
 
+use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::Reason;
@@ -48,10 +49,22 @@ pub fn copied(old: i32, new: i32) {
         share(old, Reason::Exec);
         return;
     }
-    let end = give(old, Reason::Exec);
+    // One relay for all of them: two would each take a part.
+    let pid = raw::getpid();
+    let end = match GIVEN.get() {
+        Some((child, conn, end)) if (child, conn) == (pid, i) => end,
+        _ => give(old, Reason::Exec),
+    };
     if end != old {
+        GIVEN.set(Some((pid, i, end)));
         relay::put_at(end, new);
     }
+}
+
+thread_local! {
+    /// In the memory that a child of vfork has together with this thread: that child, a connection, and the end of a relay that the child
+    /// has for it.
+    static GIVEN: Cell<Option<(u32, u32, i32)>> = const { Cell::new(None) };
 }
 
 /// Before this process becomes another program: relatives alone have what is closed with that. Else each of them would be

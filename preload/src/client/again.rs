@@ -21,10 +21,10 @@ const MANY: usize = 32;
 const LOOKS: usize = 1024;
 pub(super) const QUESTIONS: usize = 64;
 
-/// Minutes after which a slot is free of which the kernel has known nothing for so long, whatever it holds. Its server may have a
-/// descriptor of a connection that was reset, and something to read there: nobody leaves that for so long but a process that is
-/// stopped. It finds that the slot is another's, and a reset.
-const ABANDONED: u32 = 5;
+/// Minutes after which a slot is free of which the kernel has known nothing for so long, though its server has not read everything: it
+/// was killed. One that lives may have a descriptor of a connection that was reset, and read there this late: it finds that the slot
+/// is another's, and a reset. One that has half-closed may work through what it was sent for as long as it likes.
+const ABANDONED: u32 = 60;
 
 /// Where the next look at an arena begins.
 static AT: [AtomicU32; ARENAS] = [const { AtomicU32::new(0) }; ARENAS];
@@ -117,10 +117,11 @@ fn has_no_server(own: &OwnArena, arena: &Arena, n: u32, questions: &mut usize) -
             0
         })
     });
-    gone_for.is_some_and(|minutes| minutes >= ABANDONED || has_said_all(arena, n))
+    gone_for.is_some_and(|minutes| may_be_over(arena, n, minutes))
 }
 
-fn has_said_all(arena: &Arena, n: u32) -> bool {
+/// The same of one of which the kernel has known nothing for so many minutes.
+fn may_be_over(arena: &Arena, n: u32, minutes: u32) -> bool {
     let [Some(ours), Some(theirs)] = [Side::Client, Side::Server].map(|side| arena.edge(n, side)) else {
         return false;
     };
@@ -130,7 +131,7 @@ fn has_said_all(arena: &Arena, n: u32) -> bool {
         n => arena.spares().and_then(|spares| spares.ring(n)),
     };
     let taken = || in_ring(ours.tx.epoch()) && ring.is_some_and(|r| !stream::waiting(&r, &ours.rx.cursor));
-    !theirs.tx.is_ending() && taken()
+    !theirs.tx.is_ending() && (minutes >= ABANDONED || taken())
 }
 
 /// Whether the kernel does not know the server's end of a slot that we left.

@@ -78,6 +78,12 @@ impl Relatives {
         self.number.load(Ordering::Relaxed) != 0 && self.begun.load(Ordering::Relaxed) != KNOWN
     }
 
+    /// Whether one has begun to use the set since.
+    pub fn began(&self) -> bool {
+        let (number, known) = (self.number.load(Ordering::Relaxed), self.begun.load(Ordering::Relaxed));
+        number != 0 && (known == KNOWN || counts(number).is_some_and(|counts| begun(counts) != known))
+    }
+
     /// This process is about to sleep in the set; `hot`: something in it is. `None`: a relative has begun to use it, so nothing may
     /// be; that is said once.
     pub fn falls_asleep(&self, hot: bool) -> Option<Asleep> {

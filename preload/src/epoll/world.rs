@@ -416,6 +416,10 @@ impl World for Ground<'_> {
         super::expose(set, more);
     }
 
+    fn relatives_began(&self) -> bool {
+        self.place.relatives.began()
+    }
+
     fn is_open(&self, set: SetName) -> bool {
         super::is_open(set)
     }

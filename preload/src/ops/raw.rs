@@ -129,7 +129,20 @@ unsafe fn with_time_left(time: *mut timespec, call: impl FnOnce() -> c_long) -> 
     let start = state::now();
     let rc = call();
     let left = (ns - (state::now() - start) as i64).max(0);
-    // SAFETY: as above.
-    unsafe { time.write(timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 }) };
+    let errno = super::errno();
+    // A time in memory that cannot be written to stays as it is, and the call's result counts all the same (select(2)): the kernel is
+    // asked to write there first.
+    // SAFETY: the kernel refuses an address where it cannot write.
+    let is_written = unsafe {
+        real::syscall()(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC as usize, time as usize, 0, 0, 0, 0)
+            == 0
+    };
+    if is_written {
+        // SAFETY: as above.
+        unsafe { time.write(timespec { tv_sec: left / 1_000_000_000, tv_nsec: left % 1_000_000_000 }) };
+    }
+    if rc < 0 {
+        super::fail(errno);
+    }
     rc
 }

@@ -263,6 +263,8 @@ impl Set {
         row.data = data;
         // Setting interest anew is a new chance for an edge.
         (row.out_edge, row.seen, row.once) = (true, None, Once::Due);
+        // What the kernel says from here on is of this one.
+        row.doubtful = false;
         if lazy {
             if row.want != row.kernel || row.data != row.kernel_data {
                 self.mark_dirty(r);

@@ -165,7 +165,8 @@ impl Set {
         let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
         if row.is_spent() {
             // A relative may have set interest anew, and the kernel tells whoever asks first.
-            let of_relatives = self.used_by_both && !row.doubtful && !kicked && !self.is_in_sleep(row.told);
+            let shared = self.used_by_both || w.relatives_began();
+            let of_relatives = shared && !row.doubtful && !kicked && !self.is_in_sleep(row.told);
             if !of_relatives {
                 return Some(0);
             }

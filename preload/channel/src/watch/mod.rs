@@ -133,6 +133,8 @@ pub trait World {
     fn used_by_both(&mut self, wake: bool);
     /// Another set begins, or ceases, to be watched from outside. Nothing where it is closed.
     fn expose(&mut self, set: SetName, more: bool);
+    /// Whether a relative that has inherited this set has begun to use it.
+    fn relatives_began(&self) -> bool;
     /// Whether this process has another set open.
     fn is_open(&self, set: SetName) -> bool;
     /// Place `at` of the list that is looked at without the lock.
@@ -301,6 +303,8 @@ impl Set {
         self.unheard &= asleep;
         if !self.waiters.anyone_asleep() {
             self.told = 0;
+            // Nobody is left whom what was sent before could wake.
+            self.unheard = false;
         }
         self.waiters.sleeps(tid, asleep);
     }

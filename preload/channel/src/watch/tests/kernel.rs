@@ -99,6 +99,8 @@ pub(super) struct Kernel {
     pub(super) regs: BTreeMap<Key, Reg>,
     pub(super) turn: usize,
     pub(super) kick: Option<u64>,
+    /// A child uses the set.
+    pub(super) relatives_began: bool,
     /// The one group's word.
     pub(super) group: Group,
 }
@@ -346,6 +348,9 @@ impl World for Kernel {
             let n = self.files[INNER].exposed;
             self.files[INNER].exposed = if more { n + 1 } else { n.checked_sub(1).expect("counted") };
         }
+    }
+    fn relatives_began(&self) -> bool {
+        self.relatives_began
     }
     fn is_open(&self, set: SetName) -> bool {
         set == self.inner() && self.numbers.values().any(|&file| file == INNER)

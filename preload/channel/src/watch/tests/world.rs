@@ -241,6 +241,7 @@ impl Sim {
 
     /// It sets interest in the next event of a connection anew.
     pub fn relative_sets_anew(&mut self, file: usize, fd: i32) {
+        self.kernel.relatives_began = true;
         for regs in [&mut self.kernel.regs, &mut self.believed] {
             let reg = *regs.get(&(file, fd)).unwrap();
             let kernels = self.kernel.numbers.get(&fd).copied();
