@@ -1,6 +1,6 @@
 //! The loop of a gateway that is a process: one thread, one epoll. After something has happened it looks for a moment before it
 //! sleeps. Nearly always something else comes before what is due, which is put off then: a timer stands for that
-//! ([`crate::standing`]), and is not set anew for each sleep.
+//! (`standing.rs`), and is not set anew for each sleep.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
