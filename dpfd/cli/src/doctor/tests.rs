@@ -101,7 +101,7 @@ fn folder() -> std::path::PathBuf {
 
 /// Told where the summary of tests is.
 fn skip(why: &str) {
-    println!("SKIP: dp doctor: {why}");
+    eprintln!("SKIP: dp doctor: {why}");
     if let Some(file) = std::env::var_os("DP_SKIPS") {
         let mut file = std::fs::File::options().append(true).create(true).open(file).unwrap();
         std::io::Write::write_all(&mut file, format!("SKIP: dp doctor: {why}\n").as_bytes()).unwrap();
