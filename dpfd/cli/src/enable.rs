@@ -170,7 +170,7 @@ pub fn disable(args: DisableArgs) -> ExitCode {
     ended("disable", done, lines)
 }
 
-/// What is done is done; that it could not be told is a failure of its own.
+/// The change stays made; a standard output that could not be written is a failure of its own.
 fn ended(verb: &str, done: ExitCode, lines: Lines) -> ExitCode {
     match lines.end() {
         Ok(()) => done,

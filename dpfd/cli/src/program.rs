@@ -39,7 +39,7 @@ enum Reason {
     Secure,
 }
 
-/// Who starts a program; none: somebody of whom that is not known. A file that gives its process other rights than its starter
+/// The user and group that start a program, where they are known. A file that gives its process other rights than its starter
 /// has, makes the loader ignore the shim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Starter {

@@ -79,7 +79,7 @@ pub fn of_file(file: &Path, runs_not: bool) -> Vec<Finding> {
     if let Some(why) = program::obstacle(file) {
         return vec![Finding::bad("program", why.to_string(), why.way_out())];
     }
-    // What is none for root, who asks before a rollout, is one for the user who will run it.
+    // Root, who asks before a rollout, does not meet what the user meets who will run the program.
     if let Some(why) = program::obstacle_for(file, Starter::default()) {
         let text = format!("{why}, where others than you start it");
         return vec![Finding::note("program", text, why.way_out())];

@@ -34,7 +34,7 @@ pub struct Request {
     pub path: String,
 }
 
-/// What is told.
+/// An answer to one question.
 pub struct Answer {
     pub status: &'static str,
     pub kind: &'static str,

@@ -70,7 +70,7 @@ pub fn serve(place: &Place) -> Result<(), String> {
     Err(format!("nobody is served any more: {error}"))
 }
 
-/// Who asks at the same moment is told the same: many questions cost one look.
+/// Questions of the same moment get the same answer, so many of them cost one look.
 fn answers(requests: &[Request]) -> Vec<Answer> {
     let mut now = None;
     let mut answer = |request: &Request| match (request.method.as_str(), request.path.as_str()) {
