@@ -9,7 +9,7 @@
 #include <dirent.h>
 #include <sys/mman.h>
 
-#define ARENA_VERSION 4
+#define ARENA_VERSION 5
 enum { ARENA_CHUNK = 16, ARENA_SLOT = 512, ARENA_SHORT = 4096 };
 
 struct arena_header {
