@@ -16,6 +16,8 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use libc::{sigaction, siginfo_t};
 
+use dp_channel::handlers;
+
 use crate::state;
 
 /// Signals have numbers below that.
@@ -72,6 +74,7 @@ unsafe extern "C-unwind" fn handler(signal: c_int, info: *mut siginfo_t, context
     else {
         return;
     };
+    let before = handlers::begins(bit(signal));
     // SAFETY: the program set it for that signal. One that takes the number alone does not mind the rest, as when the
     // kernel calls it.
     unsafe {
@@ -79,6 +82,7 @@ unsafe extern "C-unwind" fn handler(signal: c_int, info: *mut siginfo_t, context
             core::mem::transmute(at);
         of_program(signal, info, context);
     }
+    handlers::ends(before);
     RAN.with(|of_thread| of_thread.fetch_or(ran, Ordering::Relaxed));
 }
 
@@ -121,6 +125,7 @@ pub unsafe fn set(signal: c_int, action: *const sigaction, old: *mut sigaction) 
     if let (Some(action), Some(changed)) = (wraps, &mut changed) {
         // Known before the kernel calls us. Until then the former one's place is taken by the new one.
         at.store(action.sa_sigaction, Ordering::Release);
+        handlers::are_called_by(ours());
         changed.sa_sigaction = ours();
     }
     let given = changed.as_ref().map_or(core::ptr::null(), |action| &raw const *action);
@@ -159,6 +164,7 @@ fn set_by(signal: c_int, handler: usize, real: impl Fn(usize) -> usize) -> usize
     let before = at.load(Ordering::Acquire);
     let former = if is_counted(signal, handler) {
         at.store(handler, Ordering::Release);
+        handlers::are_called_by(ours());
         let former = real(ours());
         if former == libc::SIG_ERR {
             at.store(before, Ordering::Release);

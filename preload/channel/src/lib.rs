@@ -17,6 +17,7 @@
 //! | [`uring`] | which descriptors a ring of io_uring will touch | |
 //! | [`sandbox`] | whether a call installs a filter of system calls | |
 //! | [`leaving`] | what a sender that leaves takes back, and puts on TCP | |
+//! | [`handlers`] | whether a lock's owner was interrupted by a signal handler, or was left | |
 //! | [`layouts`] | versions of what two programs share | |
 //! | [`limbo`] | memory that nobody new will look at, until nobody does | |
 //! | [`observed`], [`follow`] | a channel as somebody sees it who is neither side | E5, R1 |
@@ -40,6 +41,8 @@ pub mod follow;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 mod geometry;
+#[cfg(not(loom))]
+pub mod handlers;
 #[cfg(not(loom))]
 pub mod layouts;
 #[cfg(not(loom))]

@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use dp_channel::handlers;
 use dp_edge::sys::raw;
 
 use crate::state;
@@ -14,7 +15,7 @@ use crate::state;
 pub struct Lock {
     /// The owner's thread.
     owner: AtomicU32,
-    /// Where on its stack the owner took it: tells a signal handler inside it from a lock left by longjmp. Or [`FOR_A_FORK`].
+    /// Where the owner took it ([`handlers::mark`]): tells a signal handler inside it from a lock left by longjmp. Or [`FOR_A_FORK`].
     frame: AtomicU64,
 }
 
@@ -43,10 +44,9 @@ impl Lock {
     pub fn lock_while(&self, wanted: impl Fn() -> bool) -> Option<Had> {
         let me = state::tid();
         let here = 0u8;
-        let frame = &raw const here as u64;
-        let had = if self.free_to(me) { Had::Whole } else { self.wait(me, frame, wanted)? };
+        let had = if self.free_to(me) { Had::Whole } else { self.wait(me, &here, wanted)? };
         if had != Had::Kept {
-            self.frame.store(frame, Ordering::Relaxed);
+            self.frame.store(handlers::mark(&here), Ordering::Relaxed);
         }
         Some(had)
     }
@@ -64,7 +64,7 @@ impl Lock {
         let here = 0u8;
         for turn in 0..220 {
             if self.free_to(me) {
-                self.frame.store(&raw const here as u64, Ordering::Relaxed);
+                self.frame.store(handlers::mark(&here), Ordering::Relaxed);
                 return Some(Had::Whole);
             }
             if self.owner.load(Ordering::Relaxed) == me {
@@ -103,7 +103,7 @@ impl Lock {
     }
 
     #[cold]
-    fn wait(&self, me: u32, frame: u64, wanted: impl Fn() -> bool) -> Option<Had> {
+    fn wait(&self, me: u32, here: *const u8, wanted: impl Fn() -> bool) -> Option<Had> {
         let mut turn = 0u32;
         while !self.free_to(me) {
             if !wanted() {
@@ -114,9 +114,7 @@ impl Lock {
                 if self.is_for_a_fork() {
                     return Some(Had::Kept);
                 }
-                // Stacks grow downwards: a handler lies below what it interrupted.
-                let outer = self.frame.load(Ordering::Relaxed);
-                let inside = frame < outer || raw::on_signal_stack_above(outer);
+                let inside = handlers::is_inside(self.frame.load(Ordering::Relaxed), here);
                 return (!inside).then_some(Had::Torn);
             }
             turn += 1;

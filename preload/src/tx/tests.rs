@@ -307,53 +307,73 @@ extern "C" fn does_nothing(_: i32) {}
 /// for all of it either, it ends the wait, as does one with SA_RESTART where there is a time limit.
 #[test]
 fn a_handler_that_runs_while_a_send_looks_for_room_ends_it() {
-    let message = vec![7u8; 16 << 20];
     for (flags, limit) in [(0, 0), (libc::SA_RESTART, 10)] {
-        let pair = Pair::live();
-        let (to, from) = (pair.client, pair.server);
-        let limit = libc::timeval { tv_sec: limit, tv_usec: 0 };
-        // SAFETY: plain data, and a handler that does nothing.
-        unsafe {
-            let mut action: libc::sigaction = core::mem::zeroed();
-            (action.sa_sigaction, action.sa_flags) = (does_nothing as *const () as usize, flags);
-            assert_eq!(signals::set(libc::SIGUSR1, &action, core::ptr::null_mut()), 0);
-        }
-        raw::setsockopt(to.fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &limit, size_of_val(&limit)).unwrap();
-        assert_eq!(send(to, b"into the ring", 0), Ok(13));
-        let quick =
-            || to.quick_send(fdtable::settled(to.fd), &mut Walk::one(message.as_ptr().cast_mut(), 100));
-        while quick().is_some() {}
-        let over = AtomicBool::new(false);
-        // SAFETY: no arguments.
-        let sender = unsafe { libc::pthread_self() };
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                while to.tx_lock.try_lock(state::me()) {
-                    to.tx_lock.unlock();
-                    raw::nap(20_000);
-                }
-                // SAFETY: a thread that waits for this one.
-                assert_eq!(unsafe { libc::pthread_kill(sender, libc::SIGUSR1) }, 0);
-                let began = Instant::now();
-                while !over.load(Ordering::SeqCst) {
-                    if began.elapsed() > Duration::from_secs(3) {
-                        let _ = receive(from, 1 << 20);
-                    }
-                    raw::nap(1_000_000);
-                }
-            });
-            let frame = 0u8;
-            let inside = Inside::enter(to.fd, &frame).expect("a connection");
-            let mut w = Walk::one(message.as_ptr().cast_mut(), message.len());
-            let began = Instant::now();
-            let sent = to.send(&inside, &mut w, 0, |w, flags| by_kernel(to, w, flags));
-            let took = began.elapsed();
-            inside.leave();
-            over.store(true, Ordering::SeqCst);
-            assert!(sent == Err(libc::EINTR) || sent.is_ok_and(|n| n < message.len()), "{sent:?}");
-            assert!(took < Duration::from_secs(2), "{flags:#x}: {sent:?} after {took:?}");
-        });
+        // A thread that does not come to run while the send looks has nothing to say.
+        let interrupted = (0..50).any(|_| interrupts_a_look(flags, limit));
+        assert!(interrupted, "{flags:#x}: no signal came while a send looked");
     }
+}
+
+/// Whether the signal came while the send looked for room, which it then ended.
+fn interrupts_a_look(flags: i32, limit: i64) -> bool {
+    let message = vec![7u8; 16 << 20];
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let limit = libc::timeval { tv_sec: limit, tv_usec: 0 };
+    // SAFETY: plain data, and a handler that does nothing.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        (action.sa_sigaction, action.sa_flags) = (does_nothing as *const () as usize, flags);
+        assert_eq!(signals::set(libc::SIGUSR1, &action, core::ptr::null_mut()), 0);
+    }
+    raw::setsockopt(to.fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, &limit, size_of_val(&limit)).unwrap();
+    assert_eq!(send(to, b"into the ring", 0), Ok(13));
+    let quick = || to.quick_send(fdtable::settled(to.fd), &mut Walk::one(message.as_ptr().cast_mut(), 100));
+    while quick().is_some() {}
+    let (asks_kernel, came, over) = (AtomicBool::new(false), AtomicBool::new(false), AtomicBool::new(false));
+    // SAFETY: no arguments.
+    let sender = unsafe { libc::pthread_self() };
+    let (sent, hung) = std::thread::scope(|s| {
+        let other = s.spawn(|| {
+            // It has the lock while it looks.
+            while to.tx_lock.try_lock(state::me()) {
+                to.tx_lock.unlock();
+                if asks_kernel.load(Ordering::SeqCst) {
+                    break;
+                }
+                core::hint::spin_loop();
+            }
+            // SAFETY: a thread that waits for this one.
+            assert_eq!(unsafe { libc::pthread_kill(sender, libc::SIGUSR1) }, 0);
+            came.store(!asks_kernel.load(Ordering::SeqCst), Ordering::SeqCst);
+            let began = Instant::now();
+            while !over.load(Ordering::SeqCst) && began.elapsed() < Duration::from_secs(5) {
+                raw::nap(1_000_000);
+            }
+            // Against a wait without end.
+            let hung = !over.load(Ordering::SeqCst);
+            while !over.load(Ordering::SeqCst) {
+                let _ = receive(from, 1 << 20);
+            }
+            hung
+        });
+        let frame = 0u8;
+        let inside = Inside::enter(to.fd, &frame).expect("a connection");
+        let mut w = Walk::one(message.as_ptr().cast_mut(), message.len());
+        let sent = to.send(&inside, &mut w, 0, |w, flags| {
+            asks_kernel.store(true, Ordering::SeqCst);
+            by_kernel(to, w, flags)
+        });
+        inside.leave();
+        over.store(true, Ordering::SeqCst);
+        (sent, other.join().expect("the other thread"))
+    });
+    if !came.load(Ordering::SeqCst) {
+        return false;
+    }
+    assert!(!hung, "{flags:#x}: {sent:?}, and the handler was slept through");
+    assert!(sent == Err(libc::EINTR) || sent.is_ok_and(|n| n < message.len()), "{sent:?}");
+    true
 }
 
 #[derive(Debug, Clone)]

@@ -7,6 +7,7 @@
 //! thread, which a handler that calls pthread_exit(3) or a cancellation ends in the middle.
 
 use super::{member, Family};
+use crate::handlers;
 use dp_edge::sync::{relax, AtomicU64, Ordering};
 use dp_edge::sys::raw;
 
@@ -15,7 +16,7 @@ use dp_edge::sys::raw;
 #[repr(C)]
 pub struct Lock {
     word: AtomicU64,
-    /// Where on its stack the owner took it: tells a signal handler inside it from a lock left by longjmp.
+    /// Where the owner took it ([`handlers::mark`]): tells a signal handler inside it from a lock left by longjmp.
     frame: AtomicU64,
 }
 
@@ -82,10 +83,9 @@ impl Lock {
     #[inline(always)]
     pub fn lock(&self, me: u64, family: Family) -> Held {
         let here = 0u8;
-        let frame = &raw const here as u64;
-        let held = if self.free_to(me) { Held::Clean } else { self.wait(me, frame, family) };
+        let held = if self.free_to(me) { Held::Clean } else { self.wait(me, &here, family) };
         if held != Held::Mine {
-            self.frame.store(frame, Ordering::Relaxed);
+            self.frame.store(handlers::mark(&here), Ordering::Relaxed);
         }
         held
     }
@@ -96,7 +96,7 @@ impl Lock {
         let here = 0u8;
         let free = self.free_to(me);
         if free {
-            self.frame.store(&raw const here as u64, Ordering::Relaxed);
+            self.frame.store(handlers::mark(&here), Ordering::Relaxed);
         }
         free
     }
@@ -107,12 +107,12 @@ impl Lock {
     }
 
     #[cold]
-    fn wait(&self, me: u64, frame: u64, family: Family) -> Held {
+    fn wait(&self, me: u64, here: *const u8, family: Family) -> Held {
         let mut turn = 0u32;
         loop {
             let now = self.word.load(Ordering::Relaxed);
             if now & !WANTED == me {
-                return self.held_by_me(frame);
+                return self.held_by_me(here);
             }
             if now == 0 {
                 if self.free_to(me) {
@@ -142,12 +142,9 @@ impl Lock {
         }
     }
 
-    /// How this thread, whose the lock is, has it; `frame` is where it is on its stack now.
-    fn held_by_me(&self, frame: u64) -> Held {
-        // Stacks grow downwards: a handler lies below what it interrupted.
-        let outer = self.frame.load(Ordering::Relaxed);
-        let inside = frame < outer || raw::on_signal_stack_above(outer);
-        if inside {
+    /// How this thread, whose the lock is, has it; it is `here` on its stack now.
+    fn held_by_me(&self, here: *const u8) -> Held {
+        if handlers::is_inside(self.frame.load(Ordering::Relaxed), here) {
             Held::Mine
         } else {
             Held::Inherited
@@ -157,10 +154,9 @@ impl Lock {
     /// Takes the lock without waiting for anybody, unless this thread has it already. `None`: another one has it, and lives.
     pub fn lock_at_once(&self, me: u64, family: Family) -> Option<Held> {
         let here = 0u8;
-        let frame = &raw const here as u64;
         let now = self.word.load(Ordering::Relaxed);
         let held = if now & !WANTED == me {
-            self.held_by_me(frame)
+            self.held_by_me(&here)
         } else if self.free_to(me) {
             Held::Clean
         } else if now != 0 && gone(family, now) && self.take_from(now, me) {
@@ -169,7 +165,7 @@ impl Lock {
             return None;
         };
         if held != Held::Mine {
-            self.frame.store(frame, Ordering::Relaxed);
+            self.frame.store(handlers::mark(&here), Ordering::Relaxed);
         }
         Some(held)
     }

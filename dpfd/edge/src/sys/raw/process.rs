@@ -117,6 +117,22 @@ pub fn set_blocked_signals(mask: u64) {
     let _ = sys!(SYS_rt_sigprocmask, libc::SIG_SETMASK, &mask as *const u64, 0usize, 8usize);
 }
 
+/// The signals that this thread has blocked.
+pub fn blocked_signals() -> u64 {
+    let mut mask = 0u64;
+    let _ = sys!(SYS_rt_sigprocmask, libc::SIG_BLOCK, 0usize, &mut mask as *mut u64, 8usize);
+    mask
+}
+
+/// What the kernel does for a signal: the handler, or SIG_DFL or SIG_IGN, and the flags of sigaction(2). `None`: there is no such signal.
+pub fn signal_action(signal: usize) -> Option<(usize, usize)> {
+    // As below.
+    let mut action = [0usize; 4];
+    sys!(SYS_rt_sigaction, signal, 0usize, action.as_mut_ptr(), 8usize)
+        .is_ok()
+        .then_some((action[0], action[1]))
+}
+
 /// What a signal does from now on: SIG_DFL or SIG_IGN. One that does not exist, or cannot be set, stays as it is.
 pub fn set_signal_action(signal: usize, action: usize) {
     // The kernel's own form: handler, flags, restorer, mask.
