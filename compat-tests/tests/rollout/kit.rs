@@ -3,10 +3,11 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use compat_tests::programs::target_dir;
 use compat_tests::tools::TempDir;
@@ -107,6 +108,25 @@ impl Host {
 
     pub fn start(&self, name: &str, command: Command) -> Job {
         Job::start(name, command, self.folder.path())
+    }
+
+    /// Starts what goes into the background by itself, and waits until it has. It is no [`Job`], which kills what its leader leaves
+    /// in its group: there a daemon is until its setsid(2), which may come after the leader's end.
+    pub fn start_daemon(&self, mut command: Command) {
+        let errors = self.folder.file("daemon.err");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(fs::File::create(&errors).expect("a file for stderr"));
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let status = loop {
+            match child.try_wait().expect("our child") {
+                Some(status) => break Some(status),
+                None if Instant::now() > deadline => break child.kill().and(Ok(None)).expect("our child"),
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let said = fs::read_to_string(&errors).unwrap_or_default();
+        assert!(status.is_some_and(|status| status.success()), "{command:?}: {status:?}: {said}");
     }
 }
 

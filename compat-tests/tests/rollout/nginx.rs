@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use compat_tests::tools::{await_listener, await_that, free_port, needed};
 use nix::sys::signal::{kill, Signal};
@@ -88,8 +88,7 @@ fn nginx_is_rolled_out_renewed_and_undone_and_no_request_fails() {
     let mut command = host.service(&needed("nginx", "nginx-light"), &host.environment(UNIT));
     command.arg("-p").arg(host.folder.path()).arg("-c").arg(host.folder.file("nginx.conf"));
     command.arg("-e").arg(host.folder.file("nginx.log"));
-    let started = host.start("nginx", command).finish(Instant::now() + Duration::from_secs(20));
-    assert!(started.ok(), "{}", started.text());
+    host.start_daemon(command);
     let _ends = Ends(Arc::clone(&host));
     await_listener(port);
     let loads: Vec<Load> = (0..3)
