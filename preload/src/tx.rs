@@ -313,9 +313,17 @@ impl Channel {
             self.tx_lock.unlock();
             return if sent > 0 { Ok(sent) } else { Err(e) };
         }
-        // A call that has sent something succeeds.
-        let flags = if sent > 0 { flags | libc::MSG_NOSIGNAL } else { flags };
-        match self.in_kernel(true, || kernel(w, flags)) {
+        if sent == 0 && rest == Rest::Whole {
+            return self.in_kernel(true, || kernel(w, flags));
+        }
+        // A call that has sent something succeeds, and leaves the connection's error to the next one. The kernel's send would take
+        // it, and there may be nowhere to keep it: the program may end the connection meanwhile.
+        let waits = !self.has_send_limit();
+        let rest = || match waits && !room::comes(self.fd) {
+            true => Ok(0),
+            false => kernel(w, flags | libc::MSG_NOSIGNAL),
+        };
+        match self.in_kernel(true, rest) {
             Ok(more) => Ok(sent + more),
             Err(e) if sent > 0 => {
                 self.keep_error_of_send(e);

@@ -7,7 +7,7 @@ use dp_edge::sys::raw;
 use super::bell::here;
 use crate::channel::Channel;
 use crate::spin::until;
-use crate::{signals, socket, state};
+use crate::{real, signals, socket, state};
 use dp_channel::family::End;
 
 /// How long a sender looks for room in one call while the receiver goes on taking, ns.
@@ -74,6 +74,17 @@ impl Channel {
     pub(super) fn has_send_limit(&self) -> bool {
         socket::limit(self.fd, libc::SO_SNDTIMEO).is_some()
     }
+}
+
+/// Waits until the kernel has room for more. False where there will be none: the connection is over, or a handler has run, which
+/// ends a send of which a part is done. A cancellation point, as the send is.
+#[cold]
+pub(super) fn comes(fd: i32) -> bool {
+    let mut p = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: one entry.
+    let n = unsafe { real::poll()(&mut p, 1, -1) };
+    // POLLERR alone may be what waits in the error queue (MSG_ERRQUEUE), which ends no send.
+    n > 0 && p.revents & libc::POLLHUP == 0
 }
 
 /// The ring is full: true when the receiver made progress, so that another try is worth it. False: hand back.
