@@ -11,6 +11,7 @@
  *   busy        pthread_cancel of a thread that only sends, and need not wait
  *   sendfile    no point of cancellation: a thread that is to be cancelled sends its file first
  *   sendfile_jump   a handler jumps out of one that waits for room: the thread can be cancelled as before
+ *   nothing     a blocked receive of no bytes ends by whatever wakes it
  */
 #include "common.h"
 
@@ -288,6 +289,33 @@ static void jump_out_of_sendfile(void) {
     mark("over", 1);
 }
 
+/* Linux looks for bytes once, waits, and returns 0 whatever it was that ended that: there is no room that would be left. */
+static void nothing(void) {
+    char buffer[1];
+    for (int i = 0; i < 4; i++) {
+        handle(i % 2 ? SA_RESTART : 0);
+        returned = false;
+        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        ssize_t n = recv(connection, buffer, 0, i < 2 ? 0 : MSG_PEEK | MSG_WAITALL);
+        int error = errno;
+        returned = true;
+        pthread_join(signaller, NULL);
+        errno = error;
+        outcome("a signal", n);
+    }
+    struct timeval limit = {.tv_usec = 30000}, none = {0};
+    MUST(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    outcome("a time limit", recv(connection, buffer, 0, 0));
+    outcome("a time limit of one byte", recv(connection, buffer, 1, 0));
+    outcome("without a wait", recv(connection, buffer, 0, MSG_DONTWAIT));
+    MUST(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none));
+    ask_later(connection, 1, 30);
+    outcome("a byte", recv(connection, buffer, 0, 0));
+    outcome("that byte", recv(connection, buffer, 1, 0));
+    ask_shutdown(connection);
+    outcome("the end", recv(connection, buffer, 0, 0));
+}
+
 void tester(int fd) {
     connection = fd;
     main_thread = pthread_self();
@@ -305,6 +333,8 @@ void tester(int fd) {
         cancel_sendfile();
     else if (mode_is("sendfile_jump"))
         jump_out_of_sendfile();
+    else if (mode_is("nothing"))
+        nothing();
     else if (strncmp(program_argv[3], "slow", 4) == 0)
         send_to_a_slow_one();
     else

@@ -264,6 +264,21 @@ static void bad_address(int fd) {
     taken += 10;
     have(fd, 10);
     take(fd, 10);
+    /* Where there is nothing to be put there, nobody looks at the address; that of the kernel is refused before. */
+    outcome("recv, nothing there", recv(fd, NULL, 5, MSG_DONTWAIT));
+    outcome("peek, nothing there", recv(fd, NULL, 5, MSG_PEEK | MSG_DONTWAIT));
+    outcome("recvmsg, nothing there", (message.msg_iov = later + 1, message.msg_iovlen = 1, recvmsg(fd, &message, MSG_DONTWAIT)));
+    outcome("recv into the kernel, nothing there", recv(fd, beyond, 5, MSG_DONTWAIT));
+    outcome("and with MSG_TRUNC", recv(fd, beyond, 5, MSG_DONTWAIT | MSG_TRUNC));
+    ask_later(fd, 10, 30);
+    outcome("a wait", recv(fd, NULL, 5, 0));
+    outcome("a peek", recv(fd, NULL, 5, MSG_PEEK));
+    take(fd, 10);
+    ask_shutdown(fd);
+    outcome("recv at the end", recv(fd, NULL, 5, 0));
+    MUST(shutdown(fd, SHUT_WR));
+    outcome("send behind it", send(fd, NULL, 5, MSG_NOSIGNAL));
+    outcome("send of the kernel's behind it", send(fd, beyond, 5, MSG_NOSIGNAL));
 }
 
 static void pending(int fd) {

@@ -33,6 +33,7 @@ same_everywhere! {
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
     no_cancellation_inside_sendfile => Pair::c("interrupts").arg("sendfile");
     a_jump_out_of_sendfile => Pair::c("interrupts").arg("sendfile_jump");
+    receive_of_nothing => Pair::c("interrupts").arg("nothing");
     cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
     cancellation_of_a_thread_that_closes_a_stream => Pair::c("flushed").arg("fclose");
     cancellation_of_a_thread_that_prints_a_list => Pair::c("flushed").arg("vdprintf");
