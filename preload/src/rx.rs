@@ -196,7 +196,7 @@ impl Channel {
             return;
         }
         if let Step::Err(e) = self.verdict(e) {
-            self.error.store(e as u32, Ordering::Relaxed);
+            self.is_told_next(e);
         }
     }
 
@@ -315,7 +315,11 @@ impl Channel {
                 Settled::News => continue,
                 Settled::Eof if sum > 0 => return Ok(sum),
                 Settled::Eof => return c.end_or_error(),
-                Settled::Err if sum > 0 => return Ok(sum),
+                Settled::Err if sum > 0 => {
+                    // The kernel has it still. A send would not ask.
+                    c.suspect();
+                    return Ok(sum);
+                }
                 Settled::Err => return outcome(c.pending_receive()),
                 Settled::Busy if at.fd() != c.fd => continue,
                 // It must not wait for the receive that it interrupted.

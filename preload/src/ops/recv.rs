@@ -244,7 +244,7 @@ impl Channel {
     pub(super) fn keep_error(&self, done: usize) {
         let e = super::errno();
         if done > 0 && !matches!(e, libc::EAGAIN | libc::EINTR) {
-            self.error.store(e as u32, Ordering::Relaxed);
+            self.is_told_next(e);
         }
     }
 
