@@ -33,13 +33,13 @@ static void have(int fd, int bytes) {
 static void with_control(int fd, size_t room) {
     char byte[10], control[256];
     struct iovec piece = {byte, sizeof byte};
-    struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = room};
+    struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = room, .msg_namelen = 7};
     have(fd, 25);
     CHECK(MUST(recvmsg(fd, &m, 0)) == 10);
     CHECK(is_pattern(byte, 10, taken));
     taken += 10;
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    say("length %zu, flags %#x", (size_t)m.msg_controllen, (unsigned)m.msg_flags);
+    say("length %zu, flags %#x, without a name %u", (size_t)m.msg_controllen, (unsigned)m.msg_flags, m.msg_namelen);
     if (c)
         say("%d %d: left %d", c->cmsg_level, c->cmsg_type, *(int *)CMSG_DATA(c));
     take(fd, 15);

@@ -319,7 +319,9 @@ fn answered(fd: c_int, m: &mut msghdr, received: bool, flags: c_int) {
     if !received {
         return;
     }
-    m.msg_namelen = 0;
+    if !m.msg_name.is_null() {
+        m.msg_namelen = 0;
+    }
     m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
     let conn = Channel::of(fd);
     let left = conn.filter(|c| c.has(Conn::INQ)).and_then(|c| briefly(|| c.readable_bytes()).ok());
