@@ -69,6 +69,17 @@ static void refused(bool blocking) {
     mark("done", 1);
 }
 
+static void show_options(int fd) {
+    int delay = -1, cork = -1;
+    unsigned long rate = 0;
+    struct linger linger;
+    MUST(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &delay, &(socklen_t){sizeof delay}));
+    MUST(getsockopt(fd, IPPROTO_TCP, TCP_CORK, &cork, &(socklen_t){sizeof cork}));
+    MUST(getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &(socklen_t){sizeof rate}));
+    MUST(getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &(socklen_t){sizeof linger}));
+    say("no delay %d, cork %d, rate %lx, linger %d", delay, cork, rate, linger.l_onoff);
+}
+
 static void reconnect(void) {
     struct sockaddr_storage address;
     socklen_t length = there(&address);
@@ -85,6 +96,9 @@ static void reconnect(void) {
         struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
         outcome("disconnect", connect(fd, &nowhere, sizeof nowhere));
         outcome("getpeername", getpeername(fd, (void *)&(struct sockaddr_storage){0}, &(socklen_t){128}));
+        show_options(fd);
+        /* What the next connection has from its beginning. */
+        MUST(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){i == 0}, sizeof(int)));
     }
     close(fd);
 }

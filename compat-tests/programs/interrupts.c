@@ -10,9 +10,12 @@
  *   cancel      pthread_cancel of a thread blocked in recv; the connection stays usable
  *   busy        pthread_cancel of a thread that only sends, and need not wait
  *   sendfile    no point of cancellation: a thread that is to be cancelled sends its file first
+ *   sendfile_jump   a handler jumps out of one that waits for room: the thread can be cancelled as before
+ *   nothing     a blocked receive of no bytes ends by whatever wakes it
  */
 #include "common.h"
 
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
@@ -257,6 +260,62 @@ static void cancel_sendfile(void) {
     outcome("offset", (ssize_t)offset);
 }
 
+static sigjmp_buf landing;
+
+static void jump(int number) {
+    (void)number;
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    pthread_setcancelstate(state, NULL);
+    say("inside: %s", state == PTHREAD_CANCEL_ENABLE ? "enabled" : "disabled");
+    siglongjmp(landing, 1);
+}
+
+/* The receiver takes nothing meanwhile. */
+static void jump_out_of_sendfile(void) {
+    int state, file = MUST(memfd_create("file", MFD_CLOEXEC));
+    MUST(ftruncate(file, MANY));
+    struct sigaction action = {.sa_handler = jump};
+    MUST(sigaction(SIGUSR1, &action, NULL));
+    if (sigsetjmp(landing, 1) == 0) {
+        start_thread(signal_until_returned, NULL);
+        for (off_t at = 0; at < MANY;)
+            MUST(sendfile(connection, file, &at, MANY));
+        say("all was sent");
+    }
+    returned = true;
+    CHECK(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state) == 0);
+    say("behind it: %s", state == PTHREAD_CANCEL_ENABLE ? "enabled" : "disabled");
+    mark("over", 1);
+}
+
+/* Linux looks for bytes once, waits, and returns 0 whatever it was that ended that: there is no room that would be left. */
+static void nothing(void) {
+    char buffer[1];
+    for (int i = 0; i < 4; i++) {
+        handle(i % 2 ? SA_RESTART : 0);
+        returned = false;
+        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        ssize_t n = recv(connection, buffer, 0, i < 2 ? 0 : MSG_PEEK | MSG_WAITALL);
+        int error = errno;
+        returned = true;
+        pthread_join(signaller, NULL);
+        errno = error;
+        outcome("a signal", n);
+    }
+    struct timeval limit = {.tv_usec = 30000}, none = {0};
+    MUST(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    outcome("a time limit", recv(connection, buffer, 0, 0));
+    outcome("a time limit of one byte", recv(connection, buffer, 1, 0));
+    outcome("without a wait", recv(connection, buffer, 0, MSG_DONTWAIT));
+    MUST(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none));
+    ask_later(connection, 1, 30);
+    outcome("a byte", recv(connection, buffer, 0, 0));
+    outcome("that byte", recv(connection, buffer, 1, 0));
+    ask_shutdown(connection);
+    outcome("the end", recv(connection, buffer, 0, 0));
+}
+
 void tester(int fd) {
     connection = fd;
     main_thread = pthread_self();
@@ -272,6 +331,10 @@ void tester(int fd) {
         cancel_busy();
     else if (mode_is("sendfile"))
         cancel_sendfile();
+    else if (mode_is("sendfile_jump"))
+        jump_out_of_sendfile();
+    else if (mode_is("nothing"))
+        nothing();
     else if (strncmp(program_argv[3], "slow", 4) == 0)
         send_to_a_slow_one();
     else
@@ -279,7 +342,9 @@ void tester(int fd) {
 }
 
 void helper(int fd) {
-    if (mode_is("busy") || mode_is("sendfile")) {
+    if (mode_is("sendfile_jump"))
+        await_mark("over");
+    if (mode_is("busy") || mode_is("sendfile") || mode_is("sendfile_jump")) {
         read_to_eof(fd, NULL);
         return;
     }

@@ -33,13 +33,13 @@ static void have(int fd, int bytes) {
 static void with_control(int fd, size_t room) {
     char byte[10], control[256];
     struct iovec piece = {byte, sizeof byte};
-    struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = room};
+    struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = room, .msg_namelen = 7};
     have(fd, 25);
     CHECK(MUST(recvmsg(fd, &m, 0)) == 10);
     CHECK(is_pattern(byte, 10, taken));
     taken += 10;
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-    say("length %zu, flags %#x", (size_t)m.msg_controllen, (unsigned)m.msg_flags);
+    say("length %zu, flags %#x, without a name %u", (size_t)m.msg_controllen, (unsigned)m.msg_flags, m.msg_namelen);
     if (c)
         say("%d %d: left %d", c->cmsg_level, c->cmsg_type, *(int *)CMSG_DATA(c));
     take(fd, 15);
@@ -264,6 +264,21 @@ static void bad_address(int fd) {
     taken += 10;
     have(fd, 10);
     take(fd, 10);
+    /* Where there is nothing to be put there, nobody looks at the address; that of the kernel is refused before. */
+    outcome("recv, nothing there", recv(fd, NULL, 5, MSG_DONTWAIT));
+    outcome("peek, nothing there", recv(fd, NULL, 5, MSG_PEEK | MSG_DONTWAIT));
+    outcome("recvmsg, nothing there", (message.msg_iov = later + 1, message.msg_iovlen = 1, recvmsg(fd, &message, MSG_DONTWAIT)));
+    outcome("recv into the kernel, nothing there", recv(fd, beyond, 5, MSG_DONTWAIT));
+    outcome("and with MSG_TRUNC", recv(fd, beyond, 5, MSG_DONTWAIT | MSG_TRUNC));
+    ask_later(fd, 10, 30);
+    outcome("a wait", recv(fd, NULL, 5, 0));
+    outcome("a peek", recv(fd, NULL, 5, MSG_PEEK));
+    take(fd, 10);
+    ask_shutdown(fd);
+    outcome("recv at the end", recv(fd, NULL, 5, 0));
+    MUST(shutdown(fd, SHUT_WR));
+    outcome("send behind it", send(fd, NULL, 5, MSG_NOSIGNAL));
+    outcome("send of the kernel's behind it", send(fd, beyond, 5, MSG_NOSIGNAL));
 }
 
 static void pending(int fd) {

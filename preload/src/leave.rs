@@ -198,6 +198,15 @@ impl Channel {
         }
     }
 
+    /// The socket is no connection any more, and may become another one: it has what the program asked of it.
+    pub fn gives_socket_back(&self) {
+        if self.stage() == Stage::Live {
+            self.holds_back_as_asked();
+        }
+        self.gives_rate_back();
+        self.ends_as_it_was();
+    }
+
     /// Whether bells that were counted are not here yet, or lie behind bytes that were not read. Under the lock.
     pub fn has_bells_left(&self, inward: &End) -> bool {
         let r = self.rx_epoch.load(Ordering::Relaxed);

@@ -9,6 +9,7 @@
 // In tests nobody calls what the hooks would.
 #![cfg_attr(test, allow(dead_code, unused_imports, clippy::allow_attributes))]
 
+mod cancel;
 mod candidate;
 mod channel;
 mod client;

@@ -105,7 +105,7 @@ pub fn in_one_step(fd: i32, yields: Option<&dyn Fn()>, real: impl FnOnce() -> i3
     rc
 }
 
-extern "C" {
+extern "C-unwind" {
     /// pthread_setcancelstate(3).
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }

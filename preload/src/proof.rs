@@ -116,6 +116,14 @@ impl Channel {
         (tcp::pacing(self.fd) == Some(ours)).then_some(own)
     }
 
+    /// The socket is no connection any more.
+    pub fn gives_rate_back(&self) {
+        self.put_proof_back();
+        if let Some(own) = self.hidden_rate() {
+            tcp::set_pacing(self.fd, own);
+        }
+    }
+
     /// Whether the socket at the other end of the connection that this was when its addresses were asked for shows `number`, by
     /// the kernel's word. Whether a descriptor still stands for that connection, the caller asks afterwards.
     pub fn other_end_shows(&self, netns: u64, number: u64) -> bool {

@@ -7,6 +7,7 @@
 
 mod epoch;
 mod limit;
+mod nothing;
 mod peek;
 mod piece;
 mod settle;
@@ -33,6 +34,10 @@ use peek::More;
 use piece::Piece;
 pub use settle::Settled;
 use step::Part;
+
+/// `sleep(fd, there)` must block in the kernel until more than `there` bytes are queued, and return what its recv
+/// of one byte more, with MSG_PEEK, returned; it is libc's function, a cancellation point.
+pub type Sleep<'a> = &'a dyn Fn(i32, usize) -> Result<usize, i32>;
 
 /// What one step brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,7 +196,7 @@ impl Channel {
             return;
         }
         if let Step::Err(e) = self.verdict(e) {
-            self.error.store(e as u32, Ordering::Relaxed);
+            self.is_told_next(e);
         }
     }
 
@@ -205,23 +210,11 @@ impl Channel {
     }
 
     /// A whole receive on an `Accepted` or `Live` connection: bytes, 0, or -errno.
-    ///
-    /// `sleep(fd, there)` must block in the kernel until more than `there` bytes are queued, and return what its recv
-    /// of one byte more, with MSG_PEEK, returned; it is libc's function, a cancellation point.
-    pub fn receive(
-        &self,
-        at: &Inside,
-        w: &mut Walk,
-        flags: i32,
-        sleep: &dyn Fn(i32, usize) -> Result<usize, i32>,
-    ) -> Result<usize, i32> {
+    pub fn receive(&self, at: &Inside, w: &mut Walk, flags: i32, sleep: Sleep) -> Result<usize, i32> {
         let mut sum = 0;
         let want = w.left();
         if want == 0 {
-            // Waits as any other, and takes nothing.
-            let mut byte = 0u8;
-            let mut one = Walk::one(&mut byte, 1);
-            return self.receive(at, &mut one, flags | libc::MSG_PEEK, sleep).map(|_| 0);
+            return self.receive_nothing(at, flags, sleep);
         }
         let (mut looked, mut in_vain) = (false, 0);
         let mut sleeps = limit::Sleeps::default();
@@ -322,7 +315,11 @@ impl Channel {
                 Settled::News => continue,
                 Settled::Eof if sum > 0 => return Ok(sum),
                 Settled::Eof => return c.end_or_error(),
-                Settled::Err if sum > 0 => return Ok(sum),
+                Settled::Err if sum > 0 => {
+                    // The kernel has it still. A send would not ask.
+                    c.suspect();
+                    return Ok(sum);
+                }
                 Settled::Err => return outcome(c.pending_receive()),
                 Settled::Busy if at.fd() != c.fd => continue,
                 // It must not wait for the receive that it interrupted.

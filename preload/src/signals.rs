@@ -18,7 +18,7 @@ use libc::{sigaction, siginfo_t};
 
 use dp_channel::handlers;
 
-use crate::state;
+use crate::{cancel, state};
 
 /// Signals have numbers below that.
 const SIGNALS: usize = 65;
@@ -77,11 +77,11 @@ unsafe extern "C-unwind" fn handler(signal: c_int, info: *mut siginfo_t, context
     let before = handlers::begins(bit(signal));
     // SAFETY: the program set it for that signal. One that takes the number alone does not mind the rest, as when the
     // kernel calls it.
-    unsafe {
+    cancel::as_the_program_has_it(|| unsafe {
         let of_program: unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void) =
             core::mem::transmute(at);
         of_program(signal, info, context);
-    }
+    });
     handlers::ends(before);
     RAN.with(|of_thread| of_thread.fetch_or(ran, Ordering::Relaxed));
 }

@@ -7,8 +7,14 @@ use libc::iovec;
 /// would crash. One comparison; other bad addresses do crash the program, as dp-preload(7) says.
 #[inline(always)]
 pub fn nowhere<T>(p: *const T) -> bool {
-    // Elsewhere than on x86-64 the top bit may belong to a tag.
-    p.addr() < 4096 || (cfg!(target_arch = "x86_64") && (p.addr() as isize) < 0)
+    p.addr() < 4096 || is_kernels(p)
+}
+
+/// Whether it is in the kernel's half.
+#[inline(always)]
+fn is_kernels<T>(p: *const T) -> bool {
+    // Elsewhere the top bit may belong to a tag.
+    cfg!(target_arch = "x86_64") && (p.addr() as isize) < 0
 }
 
 /// The most bytes that one call moves, as in the kernel (read(2), send(2)): what is asked for beyond them is not.
@@ -32,6 +38,7 @@ pub struct Walk {
     left: usize,
     start: (*mut u8, usize, *const iovec, usize, usize),
     bad: bool,
+    refused: bool,
     cut: bool,
 }
 
@@ -48,6 +55,7 @@ impl Walk {
             left: len,
             start: (buf, len, core::ptr::null(), 0, len),
             bad: len > 0 && nowhere(buf),
+            refused: len > 0 && is_kernels(buf),
             cut: false,
         }
     }
@@ -64,9 +72,9 @@ impl Walk {
         }
         let nothing = core::ptr::null_mut();
         if n > 0 && nowhere(iov) {
-            return Ok(Walk { bad: true, ..Walk::one(nothing, 0) });
+            return Ok(Walk { bad: true, refused: true, ..Walk::one(nothing, 0) });
         }
-        let (mut sum, mut bad, mut cut) = (0usize, false, false);
+        let (mut sum, mut bad, mut refused, mut cut) = (0usize, false, false, false);
         for i in 0..n {
             // SAFETY: below n.
             let piece = unsafe { &*iov.add(i) };
@@ -74,11 +82,12 @@ impl Walk {
                 return Err(libc::EINVAL);
             }
             bad |= piece.iov_len > 0 && nowhere(piece.iov_base);
+            refused |= piece.iov_len > 0 && is_kernels(piece.iov_base);
             cut |= sum + piece.iov_len > MOST;
             sum = (sum + piece.iov_len).min(MOST);
         }
         let start = (nothing, 0, iov, n, sum);
-        Ok(Walk { at: nothing, here: 0, rest: iov, pieces: n, left: sum, start, bad, cut })
+        Ok(Walk { at: nothing, here: 0, rest: iov, pieces: n, left: sum, start, bad, refused, cut })
     }
 
     /// Bytes left.
@@ -133,6 +142,13 @@ impl Walk {
     #[inline(always)]
     pub fn is_bad(&self) -> bool {
         self.bad
+    }
+
+    /// Whether the kernel refuses it before it looks at the connection: the list, or a piece, is beyond what a program can have. One in
+    /// the first page is like any other to it, until it has bytes to move.
+    #[inline(always)]
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Steps over `n` bytes.

@@ -32,6 +32,8 @@ same_everywhere! {
     signal_ends_a_receive_that_has_a_part => Pair::c("interrupts").arg("part");
     cancellation_of_a_blocked_receiver => Pair::c("interrupts").arg("cancel");
     no_cancellation_inside_sendfile => Pair::c("interrupts").arg("sendfile");
+    a_jump_out_of_sendfile => Pair::c("interrupts").arg("sendfile_jump");
+    receive_of_nothing => Pair::c("interrupts").arg("nothing");
     cancellation_of_a_thread_that_only_sends => Pair::c("interrupts").arg("busy");
     cancellation_of_a_thread_that_closes_a_stream => Pair::c("flushed").arg("fclose");
     cancellation_of_a_thread_that_prints_a_list => Pair::c("flushed").arg("vdprintf");

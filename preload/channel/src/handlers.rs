@@ -78,8 +78,10 @@ fn one_runs() -> bool {
         }
         let Some((handler, flags)) = raw::signal_action(signal) else { return false };
         let may_run = blocked & bit != 0 || flags & libc::SA_NODEFER as usize != 0;
-        // Of one that the kernel calls itself, which is that of a fault or was set past libc, nobody tells.
-        may_run && !matches!(handler, libc::SIG_DFL | libc::SIG_IGN) && (handler != ours || open & bit != 0)
+        // Of one that has begun it says nothing what its signal does by now: SA_RESETHAND has changed that, or the handler itself. Of
+        // one that the kernel calls itself, which is that of a fault or was set past libc, nobody tells.
+        let is_foreign = !matches!(handler, libc::SIG_DFL | libc::SIG_IGN) && handler != ours;
+        may_run && (open & bit != 0 || is_foreign)
     })
 }
 
@@ -102,6 +104,9 @@ mod tests {
         let before = begins(BIT);
         raw::set_blocked_signals(mask | BIT);
         assert!(is_inside(owner, deeper), "it runs");
+        raw::set_signal_action(SIGNAL, libc::SIG_DFL);
+        assert!(is_inside(owner, deeper), "it runs, and its signal's next one ends the process");
+        raw::set_signal_action(SIGNAL, 0x1000);
         raw::set_blocked_signals(mask);
         assert!(!is_inside(owner, deeper), "it was left");
         assert!(is_inside(mark(here), deeper), "behind that");

@@ -7,7 +7,8 @@ use dp_channel::family::{Family, Stage};
 use dp_edge::sys::raw;
 use libc::{off64_t, size_t, ssize_t};
 
-use super::{errno, fail, took, uncancelled};
+use super::{errno, fail, took};
+use crate::cancel::uncancelled;
 use crate::channel::Channel;
 use crate::inside::held::{self, Held};
 use crate::inside::{self, Inside};

@@ -34,25 +34,6 @@ extern "C-unwind" {
     pub fn pthread_testcancel();
 }
 
-extern "C" {
-    /// pthread_setcancelstate(3).
-    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
-}
-
-/// PTHREAD_CANCEL_DISABLE.
-const CANCEL_DISABLE: c_int = 1;
-
-/// Does `f`, in which the thread is not cancelled: a call that is no point of cancellation, or is past it, is done by calls that are.
-fn uncancelled<R>(f: impl FnOnce() -> R) -> R {
-    let mut state = 0;
-    // SAFETY: a variable of ours.
-    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut state) };
-    let result = f();
-    // SAFETY: what it was.
-    unsafe { pthread_setcancelstate(state, core::ptr::null_mut()) };
-    result
-}
-
 /// preadv2 and pwritev2: do not wait.
 pub const RWF_NOWAIT: c_int = 8;
 

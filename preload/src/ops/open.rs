@@ -63,6 +63,7 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         // unless it was just the question "are you there yet", which the kernel answers once.
         let rc = real();
         if dissolves && rc == 0 {
+            c.gives_socket_back();
             // Copies stand for the same socket, which is no connection any more.
             fdtable::each(|n, e| {
                 if n != fd && e == Entry::Conn(i) {

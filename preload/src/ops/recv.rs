@@ -25,10 +25,7 @@ fn receive(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let Some(i) = fdtable::conn_of(entry) else { return Outcome::Kernel };
     let Some(family) = state::family() else { return Outcome::Kernel };
     let c = Channel::new(family, fd, i);
-    if w.is_bad() && flags & libc::MSG_TRUNC == 0 && c.stage() == Stage::Live {
-        return Outcome::Done(Err(libc::EFAULT));
-    }
-    if flags & !libc::MSG_DONTWAIT == 0 && w.left() > 0 {
+    if flags & !libc::MSG_DONTWAIT == 0 && w.left() > 0 && !w.is_bad() {
         if let Some(n) = c.quick_receive(entry, w) {
             return Outcome::Done(Ok(n));
         }
@@ -70,21 +67,27 @@ fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
         }
         Stage::Accepted | Stage::Live => {}
     }
-    if w.is_bad() && flags & libc::MSG_TRUNC == 0 {
-        return Outcome::Done(Err(libc::EFAULT));
-    }
     if flags & (libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 {
         // Out-of-band bytes and error queues are the kernel's.
         return Outcome::Kernel;
     }
-    Outcome::Done(c.receive(&inside, w, flags, &|fd, there| {
+    if w.is_refused() {
+        return Outcome::Done(Err(libc::EFAULT));
+    }
+    // One of no bytes is not to begin a wait anew.
+    let more = usize::from(w.left() > 0);
+    let sleep = |fd, there| {
         let mut byte = 0u8;
         // MSG_TRUNC: on TCP nothing is copied, whatever the length.
         let all = if there > 0 { libc::MSG_WAITALL | libc::MSG_TRUNC } else { 0 };
         let flags = libc::MSG_PEEK | all;
         // SAFETY: one byte, or none; libc's own function, so that a cancelled thread unwinds from here.
-        took(unsafe { real::recv()(fd, (&raw mut byte).cast(), there + 1, flags) })
-    }))
+        took(unsafe { real::recv()(fd, (&raw mut byte).cast(), there + more, flags) })
+    };
+    Outcome::Done(match w.is_bad() && flags & libc::MSG_TRUNC == 0 {
+        true => c.receive_nowhere(&inside, flags, &sleep),
+        false => c.receive(&inside, w, flags, &sleep),
+    })
 }
 
 /// read(2).
@@ -241,7 +244,7 @@ impl Channel {
     pub(super) fn keep_error(&self, done: usize) {
         let e = super::errno();
         if done > 0 && !matches!(e, libc::EAGAIN | libc::EINTR) {
-            self.error.store(e as u32, Ordering::Relaxed);
+            self.is_told_next(e);
         }
     }
 
@@ -316,7 +319,9 @@ fn answered(fd: c_int, m: &mut msghdr, received: bool, flags: c_int) {
     if !received {
         return;
     }
-    m.msg_namelen = 0;
+    if !m.msg_name.is_null() {
+        m.msg_namelen = 0;
+    }
     m.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
     let conn = Channel::of(fd);
     let left = conn.filter(|c| c.has(Conn::INQ)).and_then(|c| briefly(|| c.readable_bytes()).ok());

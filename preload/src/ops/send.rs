@@ -22,10 +22,7 @@ fn transmit(fd: c_int, w: &mut Walk, flags: c_int) -> Outcome {
     let entry = fdtable::settled(fd);
     let (Some(family), Some(i)) = (state::family(), fdtable::conn_of(entry)) else { return Outcome::Kernel };
     let c = Channel::new(family, fd, i);
-    if w.is_bad() && c.stage() == Stage::Live {
-        return Outcome::Done(Err(libc::EFAULT));
-    }
-    if flags & !tx::FLAGS == 0 {
+    if flags & !tx::FLAGS == 0 && !w.is_bad() {
         if let Some(n) = c.quick_send(entry, w) {
             return Outcome::Done(Ok(n));
         }
@@ -45,10 +42,16 @@ fn within(c: Channel, inside: Inside, w: &mut Walk, flags: c_int) -> Outcome {
         leave::leave_and_read(c.fd, Reason::Option);
     }
     c.outcome_of_send(inside).unwrap_or_else(|| {
-        if w.is_bad() {
-            return Outcome::Done(Err(libc::EFAULT));
-        }
-        Outcome::Done(c.send(&inside, w, flags, |w, flags| c.rest_by_kernel(&inside, w, flags)))
+        let send =
+            |w: &mut Walk, flags| c.send(&inside, w, flags, |w, flags| c.rest_by_kernel(&inside, w, flags));
+        Outcome::Done(match w.is_bad() {
+            true if w.is_refused() => Err(libc::EFAULT),
+            // The connection's end or error is told before that.
+            true => {
+                send(&mut Walk::one(core::ptr::null_mut(), 0), flags & !libc::MSG_OOB).and(Err(libc::EFAULT))
+            }
+            false => send(w, flags),
+        })
     })
 }
 

@@ -126,7 +126,7 @@ impl Channel {
             Ok(false) | Err(libc::EAGAIN | libc::EINTR) => More::No,
             Err(e) => {
                 // W13: this call has bytes to give; the program's next one gets it.
-                self.error.store(e as u32, Ordering::Relaxed);
+                self.is_told_next(e);
                 More::No
             }
         }

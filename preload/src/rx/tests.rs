@@ -3,6 +3,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dp_channel::tcp;
 use dp_edge::ring;
 
 use super::*;
@@ -177,6 +178,26 @@ fn a_receive_beside_a_bell_that_nobody_takes_rests() {
     assert_eq!(got, Err(libc::EINTR));
     let sleeps = sleeps.into_inner();
     assert!((20..600).contains(&sleeps), "{sleeps} sleeps in 300 ms");
+}
+
+/// On TCP whatever call comes next is told of it; a ring with room knows of no error.
+#[test]
+fn an_error_behind_bytes_is_told_to_a_send_that_comes_next() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let quick = || from.quick_send(fdtable::settled(from.fd), &mut Walk::one(b"more".as_ptr().cast_mut(), 4));
+    assert_eq!(send(from, b"unread", 0), Ok(6));
+    assert_eq!(send(to, b"a part", 0), Ok(6));
+    assert_eq!(quick(), Some(4));
+    tcp::disconnect(to.fd);
+    let (frame, mut room) = (0u8, [0; 10]);
+    let inside = Inside::enter(from.fd, &frame).expect("a connection");
+    let got = from
+        .receive(&inside, &mut Walk::one(room.as_mut_ptr(), 10), libc::MSG_WAITALL, &|_, _| panic!("a part"));
+    inside.leave();
+    assert_eq!(got, Ok(6));
+    assert_eq!(quick(), None);
+    assert_eq!(send(from, b"more", 0), Err(libc::ECONNRESET));
 }
 
 /// A receiver ends, with its thread or its process, between a bell's arrival and its count: whoever comes next takes that bell for

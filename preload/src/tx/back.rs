@@ -144,7 +144,8 @@ impl Channel {
         }
     }
 
-    fn ends_as_it_was(&self) {
+    /// Its end is what the program asked for.
+    pub fn ends_as_it_was(&self) {
         if let Some((on, seconds)) = leaving::unpack_linger(self.linger.swap(0, Ordering::Relaxed)) {
             let linger = libc::linger { l_onoff: on.into(), l_linger: seconds };
             let _ = raw::setsockopt(

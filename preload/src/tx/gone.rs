@@ -120,6 +120,13 @@ impl Channel {
         self.alone.store(SUSPECT, Ordering::Relaxed);
     }
 
+    /// W13: a receive has met an error of which its result does not tell; the program's next call shall, also a send, which would not
+    /// ask while its ring has room.
+    pub fn is_told_next(&self, e: i32) {
+        self.error.store(e as u32, Ordering::Relaxed);
+        self.suspect();
+    }
+
     /// Whether this send is to.
     pub fn is_suspected(&self) -> bool {
         self.alone.load(Ordering::Relaxed) == SUSPECT

@@ -41,3 +41,24 @@ fn a_length_of_minus_one_is_none() {
         assert_eq!(Walk::list(list.as_ptr(), PIECES + 1).err(), Some(libc::EMSGSIZE));
     }
 }
+
+/// The kernel refuses its own half, and a list that nobody can read, before it looks at the connection; the first page it does not.
+#[test]
+fn some_bad_addresses_are_refused_before_all_else() {
+    let at = |addr: usize| core::ptr::without_provenance_mut::<u8>(addr);
+    let kernels = cfg!(target_arch = "x86_64");
+    for (addr, bad, refused) in
+        [(1 << 20, false, false), (8, true, false), (usize::MAX - 4095, kernels, kernels)]
+    {
+        let list = [piece(5), iovec { iov_base: at(addr).cast(), iov_len: 5 }];
+        // SAFETY: a list of two.
+        let list = unsafe { Walk::list(list.as_ptr(), 2) }.expect("a list");
+        for w in [Walk::one(at(addr), 5), list] {
+            assert_eq!((w.is_bad(), w.is_refused()), (bad, refused), "{addr:#x}");
+        }
+        assert!(!Walk::one(at(addr), 0).is_bad() && !Walk::one(at(addr), 0).is_refused());
+    }
+    // SAFETY: nothing is read there.
+    let nowhere = unsafe { Walk::list(at(8).cast(), 1) }.expect("a list");
+    assert!(nowhere.is_bad() && nowhere.is_refused());
+}

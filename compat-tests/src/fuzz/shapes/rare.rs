@@ -318,8 +318,8 @@ pub(super) fn blocked(rng: &mut Rng, script: &mut Script) {
         format!("thread t1 {} s 9000000", pick(rng, &["send", "write", "writev", "sendmsg", "sendfile"])),
     );
     script.add(Who::Nobody, "settle 20");
-    // Not yet: a peer that shuts down both directions and stays. One in ten such senders, whose bytes went over to TCP before, waits in
-    // the kernel where TCP alone resets it.
+    // Not among these: a peer that shuts down both directions and stays. TCP resets such a sender where bytes of it come to the peer
+    // behind that. Where all that fits is there already, as after a second, nothing comes any more, and natively it waits on, too.
     let (who, what) = match rng.u32(..7) {
         0 => (sends, "shutdown s WR"),
         1 => (sends, "shutdown s RDWR"),
