@@ -482,16 +482,25 @@ impl Set {
 
     /// Its last descriptor is closed: everything it said of connections and of other sets is taken back.
     pub fn close(&mut self, keep: bool, w: &mut impl World) {
+        // Whoever sleeps goes on in the kernel's set, and may have been woken by an event that goes now.
+        let mut sleeps = self.waiters.anyone_asleep();
         for r in 0..self.rows.high() {
             if !self.rows.is_used(r) {
                 continue;
             }
-            match self.rows.get(r).target {
+            let row = *self.rows.get(r);
+            match row.target {
                 // What the parent said stays said.
                 Target::Conn(_) if self.is_parents(r) => self.off_the_list(r, w),
                 Target::Conn(conn) => {
-                    if self.rows.get(r).is_hot() {
+                    if row.is_hot() {
                         w.make_cold(conn);
+                        let told = row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen));
+                        if sleeps && row.want & IN != 0 && !told && w.waiting(conn, row.io) {
+                            self.take_kick(w);
+                            w.kick(row.kernel_data);
+                            sleeps = false;
+                        }
                     }
                     w.watch(conn, false);
                 }

@@ -308,6 +308,18 @@ impl Sim {
         self.set.close(true, &mut self.kernel);
     }
 
+    /// The values that the kernel tells somebody who sleeps in its set.
+    pub fn told_by_kernel(&mut self) -> Vec<u64> {
+        self.kernel.poll(8).into_iter().map(|told| told.1).collect()
+    }
+
+    /// A sender tells whoever sleeps by an event that is not a connection's.
+    pub fn tells_by_event(&mut self, file: usize) {
+        self.kernel.files[file].put += 1;
+        self.kernel.group = Group::Told;
+        arrived(&mut self.believed, file);
+    }
+
     /// What is counted and listed of the rows is nonsense, and made anew.
     pub fn tears(&mut self) {
         let set = &mut self.set;
