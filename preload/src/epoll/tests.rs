@@ -6,6 +6,7 @@ use dp_channel::family::Stage;
 
 use super::*;
 use crate::leave;
+use crate::own::tests::another_has;
 use crate::testing::{self, Pair};
 
 fn kernels_set() -> OwnedFd {
@@ -272,4 +273,22 @@ fn a_registration_that_begins_beside_the_end_of_the_last_one_is_found() {
         fdtable::set(fd, Entry::None);
         close(fd, i);
     }
+}
+
+/// The program has put something at the number of a set's event, and closed that; now another one of ours has the number.
+#[test]
+fn a_set_is_woken_by_bells_where_its_event_is_gone() {
+    crate::testing::start();
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    let event = &place(n).unwrap().event;
+    let (number, fd) = event.of(set).unwrap();
+    assert_eq!(event.how(), number);
+    let other = another_has(fd);
+    assert_eq!(event.how(), BY_BELL);
+    fdtable::set(set, Entry::None);
+    close(set, n);
+    assert_eq!(other.fd(), Some(fd), "it is not the set's to close");
+    other.close();
 }

@@ -1,6 +1,6 @@
 //! Waiting on a set: look at the hot connections, ask the kernel now and then, sleep only in the kernel.
 
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::Ordering;
 
 use dp_channel::bell;
 use dp_channel::family::Family;
@@ -13,7 +13,8 @@ use super::world::Ground;
 use super::{is_open, name, place, Locked, Place};
 use crate::fdtable::{self, Entry};
 use crate::lost::{self, FIRST_NET, LAST_NET};
-use crate::{own, signals, spin, state};
+use crate::own::Mine;
+use crate::{signals, spin, state};
 
 /// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
 const ASK_NS: u64 = 50_000;
@@ -274,14 +275,14 @@ impl<'a> Wait<'a> {
         got: Result<i32, i32>,
         kernel: impl Fn(i32, *mut epoll_event, i32, i64) -> Result<i32, i32>,
     ) -> Ended<'a> {
-        static EMPTY: AtomicI32 = AtomicI32::new(-1);
+        static EMPTY: Mine = Mine::none();
         let rest = left(self.timeout, self.start);
         if got != Ok(0) || rest == 0 {
             return Some((locked, got));
         }
         let set = match self.is_the_kernels() {
             true => Some(self.ep),
-            false => own::once(&EMPTY, raw::epoll_create),
+            false => EMPTY.or_make(raw::epoll_create),
         };
         let Some(set) = set else { return Some((locked, got)) };
         locked.unlock();
