@@ -87,8 +87,14 @@ pub(super) fn note(conn: u32, i: u32) -> bool {
 
 /// A descriptor that is always readable, and that sets get for a moment to wake whoever sleeps in them.
 static KICK: Mine = Mine::none();
+/// The process that made it. Its children have some of its sets, where it may be already, and go only when its own threads are awake.
+static KICK_OF: AtomicU32 = AtomicU32::new(0);
 
 fn kicker() -> Option<i32> {
+    let (me, of) = (state::owner(), KICK_OF.load(Ordering::Relaxed));
+    if of != me && KICK_OF.compare_exchange(of, me, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        KICK.take().close();
+    }
     let made = || {
         let fd = raw::eventfd()?;
         raw::signal_event(fd);
