@@ -243,7 +243,7 @@ fn adopt(epfd: i32, fd: i32, target: Target, event: libc::epoll_event) -> Option
     }
     let known = born(epfd).and_then(|set| {
         with(epfd, set, |set, w| {
-            set.is_adopted();
+            set.is_strangers_too();
             set.expose(true, w);
             w.end_event();
             let _ = raw::epoll_ctl(epfd, libc::EPOLL_CTL_DEL, fd, None);
@@ -405,6 +405,7 @@ pub fn is_ready(name: SetName) -> bool {
 pub fn give_away(i: u32) {
     with_index(i, |set, w| {
         place(i).iter().for_each(|p| p.given.store(true, Ordering::Relaxed));
+        set.is_strangers_too();
         set.expose(true, w);
         w.end_event();
     });

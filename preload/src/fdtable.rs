@@ -7,6 +7,8 @@
 //!           +---------+-----------+----------+
 //! ```
 //!
+//! A descriptor of ours has a serial number in place of the index, and no life, unless it stands in for a connection's.
+//!
 //! An index is used again by later connections. The life tells them apart: a call that has read an entry, and finds the
 //! same one later, knows that its descriptor has stood for the same connection all the time.
 //!
@@ -48,6 +50,8 @@ const INDEX: u32 = INDEXES - 1;
 /// Indexes are below this.
 pub const INDEXES: u32 = 1 << WIDTH;
 const LIFE: u32 = (1 << (KIND - WIDTH)) - 1;
+/// Serial numbers of our descriptors are below this. Of so many that had a number one after the other, two may have the same.
+pub const SERIALS: u32 = 1 << 10;
 const CONN: u32 = 1;
 const INTERNAL: u32 = 4;
 const ELSEWHERE: u32 = 5;
@@ -239,8 +243,7 @@ pub fn conn_of(word: u32) -> Option<u32> {
 /// The connection behind `fd`, also where that is a descriptor of ours that stands in for one the program closed.
 pub fn conn_inside(fd: i32) -> Option<u32> {
     let w = word(fd);
-    let kept = w >> KIND == INTERNAL && w & !(INTERNAL << KIND) != 0;
-    if kept {
+    if is_kept(w) {
         Some(w & INDEX)
     } else {
         conn_of(w)
@@ -249,10 +252,7 @@ pub fn conn_inside(fd: i32) -> Option<u32> {
 
 /// `fd`, if it stands for the connection that `is` meant, or is being changed; else another number for it, if there is one.
 pub fn stands_for(fd: i32, is: impl Fn(u32) -> bool) -> Option<i32> {
-    let has = |w: u32| {
-        let kept = w >> KIND == INTERNAL && w & REST != 0;
-        (matches!(w >> KIND, CONN | CHANGING) || kept) && is(w & INDEX)
-    };
+    let has = |w: u32| (matches!(w >> KIND, CONN | CHANGING) || is_kept(w)) && is(w & INDEX);
     let elsewhere = || (0..HIGH.load(Ordering::Relaxed) as i32).find(|&fd| has(word(fd)));
     if has(word(fd)) {
         Some(fd)
@@ -261,12 +261,17 @@ pub fn stands_for(fd: i32, is: impl Fn(u32) -> bool) -> Option<i32> {
     }
 }
 
+/// Whether it is the entry of a descriptor of ours that stands in for a connection's.
+fn is_kept(w: u32) -> bool {
+    w >> KIND == INTERNAL && w >> WIDTH & LIFE != 0
+}
+
 /// Marks a descriptor of ours as one that stands in for the connection of the entry `of`, which the program closed.
 pub fn mark_kept(fd: i32, of: u32) {
     if let Some(c) = cell(fd) {
         count_change();
         HIGH.fetch_max(fd as u32 + 1, Ordering::Relaxed);
-        // Lives begin at 1, so that this is not an entry without a connection.
+        // Lives begin at 1, so that this is an entry with a connection.
         c.store((INTERNAL << KIND) | (of & !(u32::MAX << KIND)), Ordering::SeqCst);
     }
 }
@@ -322,7 +327,27 @@ pub fn covers(fd: i32) -> bool {
 
 /// Marks a descriptor as the shim's own.
 pub fn mark_internal(fd: i32) {
-    set(fd, Entry::Internal);
+    mark_and_name(fd);
+}
+
+/// The same, and its serial number; 0: the table does not cover it.
+pub fn mark_and_name(fd: i32) -> u32 {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    let Some(c) = cell(fd) else { return 0 };
+    let serial = LAST.fetch_add(1, Ordering::Relaxed) % (SERIALS - 1) + 1;
+    count_change();
+    raise(fd);
+    c.store(internal(serial), Ordering::SeqCst);
+    serial
+}
+
+/// Whether `fd` is the one of the shim's own that got this serial number.
+pub fn is_internal(fd: i32, serial: u32) -> bool {
+    serial != 0 && word(fd) == internal(serial)
+}
+
+fn internal(serial: u32) -> u32 {
+    (INTERNAL << KIND) | serial
 }
 
 /// How many descriptors of this process stand for connection `i`.
@@ -359,7 +384,13 @@ pub fn mark_elsewhere(fd: i32) -> bool {
 /// Sets what `fd` is, if it still is `from`.
 pub fn replace(fd: i32, from: Entry, to: Entry) -> bool {
     let Some(c) = cell(fd) else { return false };
-    let done = c.compare_exchange(encode(from), encode(to), Ordering::SeqCst, Ordering::Relaxed).is_ok();
+    let now = match from {
+        // Of any serial number.
+        Entry::Internal => c.load(Ordering::SeqCst),
+        _ => encode(from),
+    };
+    let done = decode(now) == from
+        && c.compare_exchange(now, encode(to), Ordering::SeqCst, Ordering::Relaxed).is_ok();
     if done {
         count_change();
     }

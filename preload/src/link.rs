@@ -21,13 +21,14 @@
 //! All of it is this process's own; a forked child has copies, descriptors included.
 
 use core::mem::size_of;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use dp_channel::family::Conn;
 use dp_edge::sys::{process, raw};
 
+use crate::own::{self, Named};
 use crate::rights::{self, Passed};
-use crate::{fdtable, intro, own, poke, proof, state};
+use crate::{intro, poke, proof, state};
 
 /// Links of a process: the processes that it has channels with.
 const LINKS: usize = 256;
@@ -46,8 +47,8 @@ const PATIENCE: u32 = 10_000;
 const SWEPT: [usize; 2] = [8, 1];
 
 struct Link {
-    /// Plus one; 0: free; [`TAKEN`].
-    fd: AtomicI32,
+    /// As [`Named`] has it; 0: free; [`TAKEN`].
+    fd: AtomicU32,
     /// The upper half of its name.
     serial: AtomicU32,
     /// Threads that may be about to write to one of the events.
@@ -60,14 +61,15 @@ struct Link {
     ours: [AtomicU32; SETS],
 }
 
-const TAKEN: i32 = -1;
+const TAKEN: u32 = u32::MAX;
+const _: () = assert!(Named::BITS <= 31);
 
 /// A set of the other process, and how it is woken, as one word; 0: none.
 ///
 /// ```text
 ///   63          32   31    30          0
 ///  +--------------+------+--------------+
-///  |    number    | pair | fd + 1, or 0 |
+///  |    number    | pair |  Named, or 0 |
 ///  +--------------+------+--------------+
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,9 +84,9 @@ enum How {
     /// Not by what it sent.
     Refused,
     /// By an eventfd.
-    Event(i32),
+    Event(Named),
     /// By an end of a socket pair.
-    Pair(i32),
+    Pair(Named),
 }
 
 impl Known {
@@ -93,16 +95,16 @@ impl Known {
     fn pack(self) -> u64 {
         let how = match self.how {
             How::Refused => 0,
-            How::Event(fd) => fd as u64 + 1,
-            How::Pair(fd) => Known::PAIR | (fd as u64 + 1),
+            How::Event(fd) => u64::from(fd.word()),
+            How::Pair(fd) => Known::PAIR | u64::from(fd.word()),
         };
         u64::from(self.number) << 32 | how
     }
 
     fn unpack(word: u64) -> Known {
-        let fd = (word & (Known::PAIR - 1)) as i32 - 1;
+        let fd = Named::from_word((word & (Known::PAIR - 1)) as u32);
         let how = match word & Known::PAIR {
-            _ if fd < 0 => How::Refused,
+            _ if fd == Named::NONE => How::Refused,
             0 => How::Event(fd),
             _ => How::Pair(fd),
         };
@@ -112,8 +114,8 @@ impl Known {
     fn close(self) {
         match self.how {
             How::Refused => {}
-            How::Event(fd) => own::close(fd),
-            How::Pair(fd) => rights::close_from_strangers(fd),
+            How::Event(fd) => fd.close(),
+            How::Pair(fd) => fd.fd().into_iter().for_each(rights::close_from_strangers),
         }
     }
 }
@@ -130,7 +132,7 @@ struct Links {
 static TABLE: Links = Links {
     all: [const {
         Link {
-            fd: AtomicI32::new(0),
+            fd: AtomicU32::new(0),
             serial: AtomicU32::new(0),
             users: AtomicU32::new(0),
             reading: AtomicU32::new(0),
@@ -158,12 +160,13 @@ pub fn begin(fd: i32) -> Option<(u64, i32)> {
         return None;
     };
     raw::close(fd);
-    fdtable::mark_internal(high);
+    let named = Named::mark(high);
     let serial = (random >> 32) as u32 | 1;
     l.theirs.iter().for_each(|t| t.store(0, Ordering::Relaxed));
     l.ours.iter().for_each(|t| t.store(0, Ordering::Relaxed));
     l.serial.store(serial, Ordering::Release);
-    l.fd.store(high + 1, Ordering::Release);
+    // Where it cannot be ours, nobody finds it.
+    l.fd.store(named.word(), Ordering::Release);
     Some((u64::from(serial) << 32 | (i as u64 + 1), high))
 }
 
@@ -182,8 +185,7 @@ fn named(name: u64) -> Option<&'static Link> {
 
 impl Link {
     fn fd(&self) -> Option<i32> {
-        let fd = self.fd.load(Ordering::Acquire) - 1;
-        own::is(fd).then_some(fd)
+        Named::from_word(self.fd.load(Ordering::Acquire)).fd()
     }
 
     /// Nobody finds it from now on.
@@ -197,16 +199,18 @@ impl Link {
     fn clear(&self) {
         let fd = self.fd.load(Ordering::Acquire);
         // One that found it before it ended is counted, or finds another serial number.
-        let over =
-            fd > 0 && self.serial.load(Ordering::SeqCst) == 0 && self.users.load(Ordering::SeqCst) == 0;
+        let over = !matches!(fd, 0 | TAKEN)
+            && self.serial.load(Ordering::SeqCst) == 0
+            && self.users.load(Ordering::SeqCst) == 0;
         if over && self.fd.compare_exchange(fd, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             for t in &self.theirs {
                 Known::unpack(t.swap(0, Ordering::Relaxed)).close();
             }
             // A parent, or a child, may have it still.
-            match own::is(fd - 1) && is_gone(fd - 1) {
-                true => rights::close_from_strangers(fd - 1),
-                false => own::close(fd - 1),
+            match Named::from_word(fd).fd() {
+                Some(fd) if is_gone(fd) => rights::close_from_strangers(fd),
+                Some(fd) => own::forget(fd),
+                None => {}
             }
             self.fd.store(0, Ordering::Release);
         }
@@ -359,7 +363,7 @@ fn receive(fd: i32) -> Option<Known> {
         _ => None,
     };
     let kept = match how {
-        Some(how) => own::keep(by).map(how),
+        Some(how) => own::high(by).map(|fd| how(Named::mark(fd))),
         None => {
             refuse(by);
             None
@@ -369,7 +373,7 @@ fn receive(fd: i32) -> Option<Known> {
 }
 
 /// As what `by` is taken, which the process `them` has sent, if at all.
-fn believed(by: i32, them: &libc::ucred) -> Option<fn(i32) -> How> {
+fn believed(by: i32, them: &libc::ucred) -> Option<fn(Named) -> How> {
     if raw::is_unix_stream(by) {
         let own =
             intro::peer_credentials(by).is_some_and(|made| (made.pid, made.uid) == (them.pid, them.uid));
@@ -386,8 +390,8 @@ pub fn wake(c: &Conn, number: u32) -> bool {
             l.how(number)
         });
         match how {
-            Some(How::Event(event)) => own::is(event) && raw::signal_event(event),
-            Some(How::Pair(far)) => own::is(far) && poke::wake(far),
+            Some(How::Event(event)) => event.fd().is_some_and(raw::signal_event),
+            Some(How::Pair(far)) => far.fd().is_some_and(poke::wake),
             Some(How::Refused) | None => false,
         }
     });

@@ -1,7 +1,7 @@
 //! Descriptors of the shim's own: at high numbers, so that the program's stay small and dense, and marked in the table, so
 //! that the program neither closes nor sees them.
 
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::os::fd::IntoRawFd;
 
 use dp_channel::family::Family;
@@ -60,18 +60,104 @@ pub fn forget(fd: i32) {
     raw::close(fd);
 }
 
-/// The descriptor of ours that `at` has, -1 for none: made now where there is none, or the program has closed it.
-pub fn once(at: &AtomicI32, make: impl FnOnce() -> Result<i32, i32>) -> Option<i32> {
-    let now = at.load(Ordering::Acquire);
-    if is(now) {
-        return Some(now);
+/// A descriptor of ours, and which one. The program may put something else at its number, and close that; then another one of ours
+/// may have the number.
+///
+/// ```text
+///   30         21 20            0
+///  +-------------+---------------+
+///  |   serial    |    fd + 1     |     0: none
+///  +-------------+---------------+
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named(u32);
+
+/// Bits of a number plus one.
+const NUMBER: u32 = fdtable::LIMIT.ilog2() + 1;
+
+impl Named {
+    /// None.
+    pub const NONE: Named = Named(0);
+    /// The bits of one as a word.
+    pub const BITS: u32 = NUMBER + fdtable::SERIALS.ilog2();
+
+    /// Marks `fd` as ours from now on. None where it cannot be.
+    pub fn mark(fd: i32) -> Named {
+        match fdtable::mark_and_name(fd) {
+            0 => Named::NONE,
+            serial => Named(serial << NUMBER | (fd as u32 + 1)),
+        }
     }
-    let fd = keep(make().ok()?)?;
-    match at.compare_exchange(now, fd, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Some(fd),
-        Err(other) => {
-            forget(fd);
-            Some(other)
+
+    /// Of a word.
+    pub const fn from_word(word: u32) -> Named {
+        Named(word)
+    }
+
+    /// As a word.
+    pub fn word(self) -> u32 {
+        self.0
+    }
+
+    /// Its number, as long as that stands for it.
+    pub fn fd(self) -> Option<i32> {
+        let fd = (self.0 & ((1 << NUMBER) - 1)) as i32 - 1;
+        fdtable::is_internal(fd, self.0 >> NUMBER).then_some(fd)
+    }
+
+    /// Closes it, if its number still stands for it.
+    pub fn close(self) {
+        self.fd().into_iter().for_each(forget);
+    }
+}
+
+/// A place for a descriptor of ours. All zero has none.
+#[derive(Debug)]
+pub struct Mine(AtomicU32);
+
+impl Mine {
+    /// It has none.
+    pub const fn none() -> Mine {
+        Mine(AtomicU32::new(0))
+    }
+
+    /// Marks `fd` as ours, and has it from now on, whatever it had.
+    pub fn hold(&self, fd: i32) {
+        self.0.store(Named::mark(fd).word(), Ordering::Release);
+    }
+
+    /// Its number, as long as that stands for it.
+    pub fn fd(&self) -> Option<i32> {
+        self.named().fd()
+    }
+
+    /// Whether it was given one since it had none, whatever became of that.
+    pub fn had_one(&self) -> bool {
+        self.named() != Named::NONE
+    }
+
+    /// It has none from now on.
+    pub fn take(&self) -> Named {
+        Named(self.0.swap(0, Ordering::AcqRel))
+    }
+
+    fn named(&self) -> Named {
+        Named(self.0.load(Ordering::Acquire))
+    }
+
+    /// What it has, made now where it has none, or the program has closed it.
+    pub fn or_make(&self, make: impl FnOnce() -> Result<i32, i32>) -> Option<i32> {
+        let now = self.named();
+        if let Some(fd) = now.fd() {
+            return Some(fd);
+        }
+        let made = Named::mark(high(make().ok()?)?);
+        match self.0.compare_exchange(now.word(), made.word(), Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => made.fd(),
+            Err(other) => {
+                made.close();
+                Named(other).fd()
+            }
         }
     }
 }
@@ -94,3 +180,6 @@ pub fn family_or_make() -> Option<Family> {
     }
     state::family()
 }
+
+#[cfg(test)]
+pub mod tests;

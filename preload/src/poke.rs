@@ -9,12 +9,13 @@
 //!   near: in the epoll set, or beside a poll  <--  far: the same for all of them
 //! ```
 
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use dp_edge::sys::raw;
 
+use crate::own::{self, Mine};
 use crate::rights::{self, Passed};
-use crate::{own, state};
+use crate::state;
 
 /// Wake-ups after which an epoll set, which hears of each byte by itself, takes those that there are. A pair holds some two
 /// hundred.
@@ -25,10 +26,8 @@ const TIMES: usize = 4;
 
 /// Both ends. All zero: none were made. One thread at a time.
 pub struct Poke {
-    /// Plus one.
-    near: AtomicI32,
-    /// Plus one.
-    far: AtomicI32,
+    near: Mine,
+    far: Mine,
     /// Wake-ups since bytes were taken.
     heard: AtomicU32,
 }
@@ -36,34 +35,33 @@ pub struct Poke {
 impl Poke {
     /// None.
     pub const fn new() -> Poke {
-        Poke { near: AtomicI32::new(0), far: AtomicI32::new(0), heard: AtomicU32::new(0) }
+        Poke { near: Mine::none(), far: Mine::none(), heard: AtomicU32::new(0) }
     }
 
     /// The near end, if there is one.
     pub fn near(&self) -> Option<i32> {
-        Some(self.near.load(Ordering::Relaxed) - 1).filter(|&fd| own::is(fd))
+        self.near.fd()
     }
 
     /// The far end, for strangers; `watch` says whether the near one can be watched, which is asked once.
     pub fn far(&self, watch: impl FnOnce(i32) -> bool) -> Option<i32> {
-        let far = self.far.load(Ordering::Relaxed) - 1;
-        if far >= 0 {
-            return Some(far).filter(|&fd| own::is(fd));
+        if self.far.had_one() {
+            return self.far.fd();
         }
         // A child of vfork has its parent's memory, and descriptors of its own.
         if state::is_borrowed_memory() {
             return None;
         }
-        let [near, far] = raw::socket_pair().ok()?.map(own::keep);
+        let [near, far] = raw::socket_pair().ok()?.map(own::high);
         if let (Some(near), Some(far)) = (near, far) {
             if watch(near) {
                 self.heard.store(0, Ordering::Relaxed);
-                self.near.store(near + 1, Ordering::Relaxed);
-                self.far.store(far + 1, Ordering::Relaxed);
+                self.near.hold(near);
+                self.far.hold(far);
                 return Some(far);
             }
         }
-        [near, far].into_iter().flatten().for_each(own::close);
+        [near, far].into_iter().flatten().for_each(raw::close);
         None
     }
 
@@ -95,19 +93,19 @@ impl Poke {
             }
         }
         let _ = raw::shutdown(near, libc::SHUT_RDWR);
-        rights::close_from_strangers(self.near.swap(0, Ordering::Relaxed) - 1);
+        self.near.take().fd().into_iter().for_each(rights::close_from_strangers);
     }
 
     /// Nobody sleeps by it any more, in this process or in those that were forked from it.
     pub fn end(&self) {
-        rights::close_from_strangers(self.near.swap(0, Ordering::Relaxed) - 1);
+        self.near.take().fd().into_iter().for_each(rights::close_from_strangers);
         self.close();
     }
 
     /// Closes what a parent had.
     pub fn close(&self) {
-        own::close(self.near.swap(0, Ordering::Relaxed) - 1);
-        own::close(self.far.swap(0, Ordering::Relaxed) - 1);
+        self.near.take().close();
+        self.far.take().close();
     }
 }
 

@@ -4,19 +4,19 @@
 //! It is registered edge-triggered, so each signal is news and nobody has to read it. What the kernel reports of it is
 //! told by its value, and no program hears of it.
 
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use dp_channel::bell::BY_BELL;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
+use crate::own::{self, Mine};
 use crate::poke::Poke;
-use crate::{fdtable, own, state};
+use crate::state;
 
 /// All zero is none.
 pub struct Event {
-    /// Plus one.
-    fd: AtomicI32,
+    fd: Mine,
     /// The same for strangers, once there is one.
     poke: Poke,
     /// By which its senders know it.
@@ -75,10 +75,9 @@ impl Event {
             raw::close(fd);
             return None;
         }
-        fdtable::mark_internal(fd);
         self.number.store(number, Ordering::Relaxed);
         self.owner.store(state::owner(), Ordering::Relaxed);
-        self.fd.store(fd + 1, Ordering::Relaxed);
+        self.fd.hold(fd);
         Some((number, fd))
     }
 
@@ -95,8 +94,7 @@ impl Event {
     }
 
     fn fd(&self) -> Option<i32> {
-        let fd = self.fd.load(Ordering::Relaxed) - 1;
-        (self.owner.load(Ordering::Relaxed) == state::owner() && own::is(fd)).then_some(fd)
+        self.fd.fd().filter(|_| self.owner.load(Ordering::Relaxed) == state::owner())
     }
 
     /// How whoever sleeps in the set is woken.
@@ -117,7 +115,7 @@ impl Event {
     }
 
     fn forget(&self) {
-        own::close(self.fd.swap(0, Ordering::Relaxed) - 1);
+        self.fd.take().close();
         self.poke.close();
     }
 }

@@ -6,6 +6,7 @@ use dp_channel::family::Stage;
 
 use super::*;
 use crate::leave;
+use crate::own::tests::another_has;
 use crate::testing::{self, Pair};
 
 fn kernels_set() -> OwnedFd {
@@ -272,4 +273,59 @@ fn a_registration_that_begins_beside_the_end_of_the_last_one_is_found() {
         fdtable::set(fd, Entry::None);
         close(fd, i);
     }
+}
+
+/// The program has put something at the number of a set's event, and closed that; now another one of ours has the number.
+#[test]
+fn a_set_is_woken_by_bells_where_its_event_is_gone() {
+    crate::testing::start();
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    let event = &place(n).unwrap().event;
+    let (number, fd) = event.of(set).unwrap();
+    assert_eq!(event.how(), number);
+    let other = another_has(fd);
+    assert_eq!(event.how(), BY_BELL);
+    fdtable::set(set, Entry::None);
+    close(set, n);
+    assert_eq!(other.fd(), Some(fd), "it is not the set's to close");
+    other.close();
+}
+
+/// What its parent has sent to wake threads of its own is in the kernel's set, which both have.
+#[test]
+fn a_child_wakes_its_threads_by_what_is_its_own() {
+    crate::testing::start();
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    with_index(n, |_, w| w.kick(1));
+    let values = || {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
+        // SAFETY: room for four.
+        let got = unsafe { raw::epoll_poll(set, events.as_mut_ptr(), 4) }.unwrap_or(0) as usize;
+        events.map(|e| e.u64)[..got].iter().fold(0, |all, value| all | 1 << value)
+    };
+    let mut status = -1;
+    // SAFETY: the child makes system calls, and nothing else, until it ends.
+    unsafe {
+        let child = libc::fork();
+        if child == 0 {
+            let mut w = Ground::new(place(n).unwrap(), n);
+            w.kick(2);
+            let both = values() == 1 << 1 | 1 << 2;
+            w.unkick();
+            libc::_exit(i32::from(!both));
+        }
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+    }
+    assert_eq!(status, 0, "its own is not in the set");
+    with_index(n, |_, w| {
+        w.unkick();
+        w.kick(4);
+    });
+    assert_eq!(values(), 1 << 4);
+    fdtable::set(set, Entry::None);
+    close(set, n);
 }

@@ -1,6 +1,6 @@
 //! Waiting on a set: look at the hot connections, ask the kernel now and then, sleep only in the kernel.
 
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::Ordering;
 
 use dp_channel::bell;
 use dp_channel::family::Family;
@@ -13,7 +13,8 @@ use super::world::Ground;
 use super::{is_open, name, place, Locked, Place};
 use crate::fdtable::{self, Entry};
 use crate::lost::{self, FIRST_NET, LAST_NET};
-use crate::{own, signals, spin, state};
+use crate::own::Mine;
+use crate::{signals, spin, state};
 
 /// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
 const ASK_NS: u64 = 50_000;
@@ -84,14 +85,22 @@ pub fn wait(
         start: 0,
         spun: quiet,
         net: FIRST_NET,
+        said: Said::Awake,
     };
-    let (mut locked, result) = wait.run(locked, kernel)?;
-    if !wait.is_closed() {
-        let (set, mut w) = locked.parts();
-        set.leave(tid, &mut w);
-    }
-    locked.unlock();
+    let (locked, result) = wait.run(locked, kernel)?;
+    wait.end_wait(locked);
     Some(result)
+}
+
+/// What the set has been told of the thread that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    /// It looks by itself.
+    Awake,
+    /// It is about to sleep, and senders have heard of that.
+    Dozes,
+    /// So have other threads, and it sleeps.
+    Sleeps,
 }
 
 struct Wait<'a> {
@@ -108,6 +117,7 @@ struct Wait<'a> {
     start: u64,
     spun: bool,
     net: i64,
+    said: Said,
 }
 
 type Ended<'a> = Option<(Locked<'a>, Result<i32, i32>)>;
@@ -130,6 +140,27 @@ impl<'a> Wait<'a> {
             true => self.ep,
             false => self.place.fd.load(Ordering::Relaxed),
         }
+    }
+
+    /// The thread is awake, or does not sleep after all: senders and other threads hear of it. Under the set's lock.
+    fn end_sleep(&mut self, set: &mut Set, w: &mut Ground) {
+        let said = core::mem::replace(&mut self.said, Said::Awake);
+        if said == Said::Sleeps {
+            set.sleeps(self.tid, false);
+        }
+        if said != Said::Awake {
+            w.each_group(|g| g.wake());
+        }
+    }
+
+    /// The end of every wait that has the lock. Of a set that was closed nobody is to hear anything: its place may be another's.
+    fn end_wait(mut self, mut locked: Locked<'a>) {
+        if !self.is_closed() {
+            let (set, mut w) = locked.parts();
+            self.end_sleep(set, &mut w);
+            set.leave(self.tid, &mut w);
+        }
+        locked.unlock();
     }
 
     /// `None` where the lock cannot be had again, in a signal handler inside it.
@@ -173,12 +204,13 @@ impl<'a> Wait<'a> {
             if set.hot() > 0 || set.peeks() > 0 {
                 let how = w.falls_asleep(set);
                 w.each_group(|g| g.doze(how));
+                self.said = Said::Dozes;
                 bell::settle();
                 if set.has_news(&mut w) && turns < PATIENCE {
-                    w.each_group(|g| g.wake());
                     if rest == 0 {
                         return Some((locked, Ok(0)));
                     }
+                    self.end_sleep(set, &mut w);
                     continue;
                 }
                 if self.place.relatives.may_come() || wary(set, state::family()) {
@@ -189,19 +221,19 @@ impl<'a> Wait<'a> {
                 }
             }
             if signals::came() {
-                w.each_group(|g| g.wake());
                 return Some((locked, Err(libc::EINTR)));
             }
             if !set.is_plain() {
                 rest = at_most(rest, self.net);
             }
             let Some(asleep) = self.place.relatives.falls_asleep(set.hot() > 0) else {
-                w.each_group(|g| g.wake());
+                self.end_sleep(set, &mut w);
                 set.is_used_by_relatives(&mut w);
                 w.end_event();
                 continue;
             };
             set.sleeps(self.tid, true);
+            self.said = Said::Sleeps;
             let from = set.moment();
             let number = self.number();
             locked.unlock();
@@ -216,8 +248,7 @@ impl<'a> Wait<'a> {
                 return self.outlive(locked, got, kernel);
             }
             let (set, mut w) = locked.parts();
-            set.sleeps(self.tid, false);
-            w.each_group(|g| g.wake());
+            self.end_sleep(set, &mut w);
             let got = match got {
                 Ok(got) => got as usize,
                 Err(e) => return Some((locked, Err(e))),
@@ -244,14 +275,14 @@ impl<'a> Wait<'a> {
         got: Result<i32, i32>,
         kernel: impl Fn(i32, *mut epoll_event, i32, i64) -> Result<i32, i32>,
     ) -> Ended<'a> {
-        static EMPTY: AtomicI32 = AtomicI32::new(-1);
+        static EMPTY: Mine = Mine::none();
         let rest = left(self.timeout, self.start);
         if got != Ok(0) || rest == 0 {
             return Some((locked, got));
         }
         let set = match self.is_the_kernels() {
             true => Some(self.ep),
-            false => own::once(&EMPTY, raw::epoll_create),
+            false => EMPTY.or_make(raw::epoll_create),
         };
         let Some(set) = set else { return Some((locked, got)) };
         locked.unlock();

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 use core::ops::Range;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use dp_channel::bell::Group;
 use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
@@ -16,7 +16,8 @@ use libc::epoll_event;
 use super::list::Looked;
 use super::Place;
 use crate::channel::Channel;
-use crate::{groups, link, own, rx, socket, state};
+use crate::own::Mine;
+use crate::{groups, link, rx, socket, state};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
 const EVENTFUL: u32 = 4;
@@ -84,16 +85,22 @@ pub(super) fn note(conn: u32, i: u32) -> bool {
     true
 }
 
-/// A descriptor that is always readable, and that sets get for a moment to wake whoever sleeps in them; -1: none yet.
-static KICK: AtomicI32 = AtomicI32::new(-1);
+/// A descriptor that is always readable, and that sets get for a moment to wake whoever sleeps in them.
+static KICK: Mine = Mine::none();
+/// The process that made it. Its children have some of its sets, where it may be already, and go only when its own threads are awake.
+static KICK_OF: AtomicU32 = AtomicU32::new(0);
 
 fn kicker() -> Option<i32> {
+    let (me, of) = (state::owner(), KICK_OF.load(Ordering::Relaxed));
+    if of != me && KICK_OF.compare_exchange(of, me, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        KICK.take().close();
+    }
     let made = || {
         let fd = raw::eventfd()?;
         raw::signal_event(fd);
         Ok(fd)
     };
-    own::once(&KICK, made)
+    KICK.or_make(made)
 }
 
 /// See the module. The set's lock is held.

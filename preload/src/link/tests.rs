@@ -4,9 +4,11 @@ fn us() -> libc::ucred {
     libc::ucred { pid: raw::getpid() as i32, uid: raw::getuid(), gid: 0 }
 }
 
+const SEVENTH: Named = Named::from_word(7);
+
 /// How `fd`, which `them` has sent, would be used.
 fn taken(fd: i32, them: &libc::ucred) -> Option<How> {
-    let how = believed(fd, them).map(|how| how(7));
+    let how = believed(fd, them).map(|how| how(SEVENTH));
     raw::close(fd);
     how
 }
@@ -21,7 +23,8 @@ fn one_end(kind: i32) -> i32 {
 
 #[test]
 fn a_word_says_what_is_known() {
-    for how in [How::Refused, How::Event(0), How::Pair(0), How::Event(1 << 30), How::Pair((1 << 30) + 5)] {
+    let [first, last] = [1, u32::MAX >> 1].map(Named::from_word);
+    for how in [How::Refused, How::Event(first), How::Pair(first), How::Event(last), How::Pair(last)] {
         for number in [1, 77, u32::MAX] {
             let known = Known { number, how };
             assert_ne!(known.pack(), 0);
@@ -33,7 +36,7 @@ fn a_word_says_what_is_known() {
 #[test]
 fn an_eventfd_is_taken_of_those_alone_who_may_signal_us() {
     let event = || raw::eventfd().expect("an event");
-    assert_eq!(taken(event(), &us()), Some(How::Event(7)));
+    assert_eq!(taken(event(), &us()), Some(How::Event(SEVENTH)));
     for them in [libc::ucred { uid: us().uid + 1, ..us() }, libc::ucred { pid: 0, ..us() }] {
         assert_eq!(taken(event(), &them), None);
     }
@@ -42,7 +45,7 @@ fn an_eventfd_is_taken_of_those_alone_who_may_signal_us() {
 /// A byte of ours, with our credentials, is for whoever made the pair, and it is the one who sent the end.
 #[test]
 fn an_end_of_a_pair_is_taken_of_the_one_who_made_it() {
-    assert_eq!(taken(one_end(libc::SOCK_STREAM), &us()), Some(How::Pair(7)));
+    assert_eq!(taken(one_end(libc::SOCK_STREAM), &us()), Some(How::Pair(SEVENTH)));
     for them in [libc::ucred { pid: 1, ..us() }, libc::ucred { uid: us().uid + 1, ..us() }] {
         assert_eq!(taken(one_end(libc::SOCK_STREAM), &them), None);
     }
@@ -56,16 +59,16 @@ fn an_end_of_a_pair_is_taken_of_the_one_who_made_it() {
 fn a_stranger_has_us_keep_few_ends() {
     crate::testing::start();
     let link = Link {
-        fd: AtomicI32::new(0),
+        fd: AtomicU32::new(0),
         serial: AtomicU32::new(0),
         users: AtomicU32::new(1),
         reading: AtomicU32::new(0),
         theirs: [const { AtomicU64::new(0) }; SETS],
         ours: [const { AtomicU32::new(0) }; SETS],
     };
-    let ends: Vec<i32> = (1..=3 * FROM_A_STRANGER as u32)
+    let ends: Vec<Named> = (1..=3 * FROM_A_STRANGER as u32)
         .map(|number| {
-            let end = own::keep(one_end(libc::SOCK_STREAM)).expect("room");
+            let end = Named::mark(own::high(one_end(libc::SOCK_STREAM)).expect("room"));
             link.keep(Known { number, how: How::Pair(end) });
             assert_eq!(link.how(number), Some(How::Pair(end)));
             end
@@ -73,5 +76,5 @@ fn a_stranger_has_us_keep_few_ends() {
         .collect();
     let new = &ends[ends.len() - FROM_A_STRANGER..];
     assert_eq!(link.theirs.iter().filter(|t| t.load(Ordering::Relaxed) != 0).count(), FROM_A_STRANGER);
-    new.iter().for_each(|&end| own::close(end));
+    new.iter().for_each(|end| end.close());
 }

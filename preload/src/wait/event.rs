@@ -4,14 +4,15 @@
 //! A process has a few, and a poll has one of them to itself while it sleeps, because it reads what it was woken by: an
 //! event that stays readable would end the next poll at once.
 
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use dp_edge::sys::raw;
 use libc::{pollfd, POLLIN};
 
 use crate::epoll::next_number;
+use crate::own::{self, Mine};
 use crate::poke::Poke;
-use crate::{own, state};
+use crate::state;
 
 /// Polls of one process that sleep by events at the same time.
 const EVENTS: usize = 16;
@@ -20,8 +21,7 @@ pub const FEW: usize = 48;
 
 /// An event of polls. All zero: not made yet.
 pub struct Event {
-    /// Plus one.
-    fd: AtomicI32,
+    fd: Mine,
     /// The same for strangers, once there is one.
     poke: Poke,
     number: AtomicU32,
@@ -33,7 +33,7 @@ pub struct Event {
 
 static TABLE: [Event; EVENTS] = [const {
     Event {
-        fd: AtomicI32::new(0),
+        fd: Mine::none(),
         poke: Poke::new(),
         number: AtomicU32::new(0),
         owner: AtomicU32::new(0),
@@ -63,8 +63,7 @@ pub fn take() -> Option<&'static Event> {
 
 impl Event {
     fn fd(&self) -> Option<i32> {
-        let fd = self.fd.load(Ordering::Relaxed) - 1;
-        (own::is(fd) && self.is_ours()).then_some(fd)
+        self.fd.fd().filter(|_| self.is_ours())
     }
 
     fn is_ours(&self) -> bool {
@@ -77,16 +76,13 @@ impl Event {
         if state::is_borrowed_memory() {
             return false;
         }
-        let old = self.fd.swap(0, Ordering::Relaxed) - 1;
-        if old >= 0 && !self.is_ours() {
-            own::close(old);
-        }
+        self.fd.take().close();
         self.poke.close();
         let Some(number) = next_number() else { return false };
-        let Some(fd) = raw::eventfd().ok().and_then(own::keep) else { return false };
+        let Some(fd) = raw::eventfd().ok().and_then(own::high) else { return false };
         self.number.store(number, Ordering::Relaxed);
         self.owner.store(state::owner(), Ordering::Relaxed);
-        self.fd.store(fd + 1, Ordering::Relaxed);
+        self.fd.hold(fd);
         true
     }
 

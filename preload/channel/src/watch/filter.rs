@@ -3,7 +3,7 @@
 
 use libc::epoll_event;
 
-use super::{Once, Out, Set, Settled, Target, World, ALWAYS, ET, HUP, IN, ONESHOT, OUT, RDHUP};
+use super::{Once, Out, Row, Set, Settled, Target, World, ALWAYS, ET, HUP, IN, ONESHOT, OUT, RDHUP};
 
 impl Set {
     /// [`Set::filter`] of what the kernel told a thread in its sleep, which began at a [`Set::moment`].
@@ -105,8 +105,15 @@ impl Set {
     fn may_be_of_another(&self, r: u32, bits: u32, w: &impl World) -> bool {
         let row = self.rows.get(r);
         let Target::Conn(conn) = row.target else { return false };
-        let of_former = row.want & ONESHOT != 0 && (self.is_in_sleep(row.born) || self.is_in_sleep(row.told));
+        let of_former = row.want & ONESHOT != 0 && (self.is_in_sleep(row.born) || self.is_late(row, w));
         of_former || self.kicked == Some(row.kernel_data) && bits & !IN == 0 && !w.is_channel(conn)
+    }
+
+    /// Whether another thread was told in this sleep of the one event of `row`, and the kernel may have told the same here.
+    /// Where it was the kernel that told the other, it tells no more before somebody sets interest anew, and those of whom
+    /// nobody hears here may have.
+    fn is_late(&self, row: &Row, w: &impl World) -> bool {
+        self.is_in_sleep(row.told) && (row.by_ring || !self.is_shared(w))
     }
 
     /// The kernel says `bits` of row `r`, and of no other: what the program shall hear. `None`: just that.
@@ -127,7 +134,7 @@ impl Set {
 
     /// The same where it is so now.
     fn judge_as(&mut self, r: u32, bits: u32, w: &mut impl World) -> Option<u32> {
-        let row = *self.rows.get(r);
+        let mut row = *self.rows.get(r);
         if row.want == 0 {
             // Deleted, whatever became of its connection since.
             return Some(0);
@@ -154,7 +161,7 @@ impl Set {
         if self.forgotten & Self::mark(row.kernel_data) != 0 {
             let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
             // What another thread reported during the sleep, the kernel told as well.
-            let twice = row.is_spent() && self.is_in_sleep(row.told);
+            let twice = row.is_spent() && self.is_late(&row, w);
             let foreign =
                 row.is_spent() && !twice || !row.is_spent() && bits & IN != 0 && !w.has_bytes(row.io);
             if foreign && !kicked || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
@@ -165,12 +172,15 @@ impl Set {
         let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
         if row.is_spent() {
             // A relative may have set interest anew, and the kernel tells whoever asks first.
-            let shared = self.used_by_both || w.relatives_began();
-            let of_relatives = shared && !row.doubtful && !kicked && !self.is_in_sleep(row.told);
+            let of_relatives = self.is_shared(w) && !row.doubtful && !kicked && !self.is_late(&row, w);
             if !of_relatives {
                 return Some(0);
             }
             self.rows.get_mut(r).once = Once::Due;
+        }
+        if !row.dirty && self.is_shared(w) {
+            // In more than was known here, perhaps.
+            row.want |= bits & !row.kernel;
         }
         let mut bits = bits & (row.want | ALWAYS);
         let is_room = bits != 0 && bits == bits & OUT;

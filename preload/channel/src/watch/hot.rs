@@ -11,6 +11,8 @@ impl Set {
         let row = self.rows.get(r);
         let quiet = self.exposed == 0 && !self.inherited && self.waiters.count() <= 1;
         quiet
+            // It hears of what this process registers by the kernel alone, as soon as it waits for the first time.
+            && !w.relatives_began()
             && !row.detached
             && row.want & SPECIAL == 0
             && row.kernel & SPECIAL == 0
@@ -341,8 +343,8 @@ impl Set {
             if row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen)) {
                 continue;
             }
-            // A relative may have been told, and that was all there was to tell.
-            if row.want & (ET | ONESHOT) != 0 && self.used_by_both {
+            // Somebody else may have been told, and that was all there was to tell.
+            if row.want & (ET | ONESHOT) != 0 && self.is_shared(w) {
                 continue;
             }
             self.peek_at(r, w);

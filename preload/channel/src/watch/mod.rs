@@ -56,6 +56,9 @@ pub const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
 /// What only the kernel can do: wake one of several sets, report once.
 pub const SPECIAL: u32 = (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32;
 
+/// All values, as [`Set::mark`] has each.
+const ANYTHING: u64 = !0;
+
 /// Most hot connections in one set: looking at more costs more than their bells.
 pub const MAX_HOT: usize = 1024;
 
@@ -267,10 +270,10 @@ impl Set {
         self.slept_from.is_some_and(|from| moment.wrapping_sub(from) < u32::MAX / 2)
     }
 
-    /// The one event of row `r` is told.
+    /// The one event of row `r` is told, as the kernel told it.
     fn spent(&mut self, r: u32) {
         let row = self.rows.get_mut(r);
-        (row.once, row.told) = (Once::Told, self.moment);
+        (row.once, row.told, row.by_ring) = (Once::Told, self.moment, false);
         self.moment = self.moment.wrapping_add(1);
     }
 
@@ -285,6 +288,8 @@ impl Set {
         }
         if self.inherited {
             self.use_both(w);
+        } else if w.relatives_began() {
+            self.is_used_by_relatives(w);
         }
     }
 
@@ -389,9 +394,9 @@ impl Set {
         }
     }
 
-    /// The kernel's set was there before this one, and has what nobody noted: with any value.
-    pub fn is_adopted(&mut self) {
-        self.forgotten = !0;
+    /// Strangers have the kernel's set as well, which so has, or will have, what nobody noted: with any value.
+    pub fn is_strangers_too(&mut self) {
+        self.forgotten = ANYTHING;
     }
 
     /// Whether it was inherited by a fork.
@@ -406,8 +411,14 @@ impl Set {
 
     /// A relative that has inherited the set has begun to use it.
     pub fn is_used_by_relatives(&mut self, w: &mut impl World) {
-        self.used_by_both = true;
-        self.expose(true, w);
+        if !core::mem::replace(&mut self.used_by_both, true) {
+            self.expose(true, w);
+        }
+    }
+
+    /// Whether others change what the kernel has of this set, of which nobody hears here: relatives, or strangers.
+    fn is_shared(&self, w: &impl World) -> bool {
+        self.used_by_both || self.forgotten == ANYTHING || w.relatives_began()
     }
 
     /// An inherited set is used here, too: whoever else waits must hear of everything from the kernel. What it has of
@@ -471,16 +482,25 @@ impl Set {
 
     /// Its last descriptor is closed: everything it said of connections and of other sets is taken back.
     pub fn close(&mut self, keep: bool, w: &mut impl World) {
+        // Whoever sleeps goes on in the kernel's set, and may have been woken by an event that goes now.
+        let mut sleeps = self.waiters.anyone_asleep();
         for r in 0..self.rows.high() {
             if !self.rows.is_used(r) {
                 continue;
             }
-            match self.rows.get(r).target {
+            let row = *self.rows.get(r);
+            match row.target {
                 // What the parent said stays said.
                 Target::Conn(_) if self.is_parents(r) => self.off_the_list(r, w),
                 Target::Conn(conn) => {
-                    if self.rows.get(r).is_hot() {
+                    if row.is_hot() {
                         w.make_cold(conn);
+                        let told = row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen));
+                        if sleeps && row.want & IN != 0 && !told && w.waiting(conn, row.io) {
+                            self.take_kick(w);
+                            w.kick(row.kernel_data);
+                            sleeps = false;
+                        }
                     }
                     w.watch(conn, false);
                 }

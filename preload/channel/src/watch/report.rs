@@ -196,7 +196,8 @@ impl Set {
     /// same, which is dropped.)
     pub(super) fn spend(&mut self, r: u32, w: &mut impl World) {
         self.spent(r);
-        let row = self.rows.get(r);
+        let row = self.rows.get_mut(r);
+        row.by_ring = true;
         if row.detached {
             // Its number, by which alone the kernel finds it, is gone: its reports are dropped.
             return;

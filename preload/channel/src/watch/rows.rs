@@ -85,6 +85,8 @@ pub struct Row {
     /// EPOLLONESHOT, and what it reported may have been the last of another one, or an event of ours: then the kernel tells of this one
     /// as well.
     pub doubtful: bool,
+    /// EPOLLONESHOT: the set itself told the one report, and the kernel may have told somebody of the same.
+    pub by_ring: bool,
     /// Its number was closed, while other descriptors of the file stay: the program can no longer change it.
     pub detached: bool,
     /// Sleeps since it last had something.
@@ -118,6 +120,7 @@ impl Row {
             out_edge: true,
             once: Once::Due,
             doubtful: false,
+            by_ring: false,
             detached: false,
             age: 0,
             forks: 0,

@@ -85,8 +85,12 @@ impl Waiters {
         }
     }
 
-    /// A thread sleeps in the kernel, or no more.
+    /// A thread sleeps in the kernel, or no more. It is inside even where a signal handler, in which it has waited here as well, has
+    /// said that it is not.
     pub fn sleeps(&mut self, tid: u32, asleep: bool) {
+        if asleep && self.more == 0 && self.find(tid).is_none() {
+            self.enter(tid);
+        }
         if let Some(w) = self.find(tid) {
             w.asleep = asleep;
         }
@@ -134,6 +138,18 @@ mod tests {
         }
         assert_eq!((waiters.count(), waiters.anyone_asleep()), (1, false));
         waiters.leave(30);
+        assert_eq!(waiters.count(), 0);
+    }
+
+    #[test]
+    fn who_has_waited_in_a_handler_sleeps_all_the_same() {
+        let mut waiters = Waiters::new();
+        waiters.enter(1);
+        waiters.enter(1);
+        waiters.leave(1);
+        waiters.sleeps(1, true);
+        assert!(waiters.anyone_asleep());
+        waiters.leave(1);
         assert_eq!(waiters.count(), 0);
     }
 }

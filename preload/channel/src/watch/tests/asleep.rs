@@ -130,3 +130,19 @@ fn what_wakes_and_was_taken_by_another_thread_is_sent_again() {
         sim.settle().unwrap();
     }
 }
+
+/// The set is closed before the thread runs, and the event that woke it goes with it. In the kernel its wait goes on.
+#[test]
+fn who_was_told_by_an_event_of_a_set_that_is_closed_hears_of_what_came() {
+    for events in [IN, IN | ET] {
+        for comes in [false, true] {
+            let mut sim = two_hot(events);
+            sim.sleep(0).unwrap();
+            if comes {
+                sim.tells_by_event(1);
+            }
+            sim.leaves();
+            assert_eq!(sim.told_by_kernel(), if comes { vec![1] } else { vec![] });
+        }
+    }
+}

@@ -73,13 +73,52 @@ fn a_child_leaves_to_its_parent_the_bell_that_tells_it() {
 /// An edge is told once, and the kernel has told it to a process that reads it slowly.
 #[test]
 fn what_a_relative_was_told_is_not_lost() {
+    let ways: [fn(&mut Sim); 3] = [Sim::is_used_by_relatives, Sim::relatives_begin, Sim::is_given];
     for (events, is_lost) in [(IN, true), (IN | ET, false), (IN | ONESHOT, false)] {
-        let mut sim = Sim::new();
-        sim.control(libc::EPOLL_CTL_ADD, 0, events, 1).unwrap();
-        sim.is_used_by_relatives();
-        sim.arrives(0);
-        sim.tells_a_relative(0);
-        assert_eq!(sim.finds_lost(), is_lost, "{events:#x}");
+        for share in ways {
+            let mut sim = Sim::new();
+            sim.control(libc::EPOLL_CTL_ADD, 0, events, 1).unwrap();
+            share(&mut sim);
+            sim.arrives(0);
+            sim.tells_a_relative(0);
+            assert_eq!(sim.finds_lost(), is_lost, "{events:#x}");
+        }
+    }
+}
+
+/// The child does not know of it, and sleeps in the kernel, whether or not its parent waits again soon.
+#[test]
+fn what_a_parent_registers_beside_a_child_that_waits_is_rung_for() {
+    let mut sim = Sim::new();
+    for conn in [0, 1] {
+        if conn == 1 {
+            sim.relatives_begin();
+        }
+        sim.control(libc::EPOLL_CTL_ADD, conn, IN, conn as u64 + 1).unwrap();
+        sim.arrives(conn as usize);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [conn as u64 + 1]);
+        sim.takes(conn as usize, true);
+        assert_eq!(sim.hot(), usize::from(conn == 0));
+    }
+    for conn in [0, 1] {
+        sim.arrives(conn);
+        assert_eq!(sim.bells(conn), 1);
+    }
+}
+
+/// Somebody else who has the set waits for other things by the same registration, and the kernel tells whoever asks first.
+#[test]
+fn what_others_have_come_to_wait_for_is_told_here() {
+    for share in [Sim::relatives_begin, Sim::is_given] {
+        for how in [0, ONESHOT] {
+            let mut sim = Sim::new();
+            sim.control(libc::EPOLL_CTL_ADD, 0, IN | how, 1).unwrap();
+            assert!(sim.wait_now(0, 4).unwrap().is_empty());
+            share(&mut sim);
+            sim.others_set(0, 0, OUT | how);
+            assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(OUT, 1)]);
+            assert_eq!(sim.wait_now(0, 4).unwrap().is_empty(), how != 0);
+        }
     }
 }
 
@@ -131,6 +170,21 @@ fn the_next_event_that_a_relative_asked_for_is_told_here() {
             assert!(sim.wait_now(0, 4).unwrap().is_empty());
             sim.relative_sets_anew(0, 0);
         }
+    }
+}
+
+/// The same of a stranger, who got the set over a socket.
+#[test]
+fn the_next_event_that_a_stranger_asked_for_is_told_here() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | ONESHOT, 1).unwrap();
+    sim.is_given();
+    for _ in 0..3 {
+        sim.arrives(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        sim.takes(0, true);
+        assert!(sim.wait_now(0, 4).unwrap().is_empty());
+        sim.others_set(0, 0, IN | ONESHOT);
     }
 }
 

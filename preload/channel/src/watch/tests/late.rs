@@ -127,6 +127,41 @@ fn a_late_word_of_an_event_that_was_told_is_no_second_one() {
     }
 }
 
+/// The same, where it has not: whoever did that is another process that has the set, of which nobody hears here.
+#[test]
+fn a_late_word_of_an_event_that_others_asked_for_is_told() {
+    let event = [(IN, VALUE)];
+    for strangers in [false, true] {
+        for by_ring in [false, true] {
+            let (mut set, mut kernel, from) = asleep();
+            match strangers {
+                false => kernel.relatives_began = true,
+                true => set.is_strangers_too(),
+            }
+            if by_ring {
+                by_the_ring(&mut set, &mut kernel);
+            } else {
+                kernel.conn(0).on_tcp = 1;
+                assert_eq!(told(&mut set, &mut kernel, None, &event), event);
+            }
+            // What the ring brought, the kernel may have told as well.
+            let late = told(&mut set, &mut kernel, Some(from), &event);
+            assert_eq!(late.is_empty(), by_ring, "{late:?}");
+        }
+    }
+}
+
+/// Another thread is told of connection 0 by its ring.
+fn by_the_ring(set: &mut Set, kernel: &mut Kernel) {
+    kernel.conn(0).put = 1;
+    set.control(libc::EPOLL_CTL_MOD, 0, Target::Conn(0), Some((ONE, VALUE)), kernel).unwrap();
+    let mut room = [epoll_event { events: 0, u64: 0 }; 8];
+    let mut out = Out::new(&mut room);
+    set.begin();
+    set.peeked(&mut out, kernel);
+    assert_eq!(out.len(), 1, "by the ring");
+}
+
 /// A descriptor that is none of ours has the number next, in a set that has nothing else.
 #[test]
 fn what_has_no_row_is_told_whoever_had_its_value() {
@@ -144,13 +179,7 @@ fn what_has_no_row_is_told_whoever_had_its_value() {
 fn an_end_is_no_second_report() {
     for (gone, forgotten) in [(false, false), (true, false), (false, true), (true, true)] {
         let (mut set, mut kernel, from) = asleep();
-        kernel.conn(0).put = 1;
-        set.control(libc::EPOLL_CTL_MOD, 0, Target::Conn(0), Some((ONE, VALUE)), &mut kernel).unwrap();
-        let mut room = [epoll_event { events: 0, u64: 0 }; 8];
-        let mut out = Out::new(&mut room);
-        set.begin();
-        set.peeked(&mut out, &mut kernel);
-        assert_eq!(out.len(), 1, "by the ring");
+        by_the_ring(&mut set, &mut kernel);
         kernel.files[0].young = gone;
         if forgotten {
             set.may_tell_unknown(VALUE, &mut kernel);

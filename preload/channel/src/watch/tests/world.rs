@@ -239,13 +239,29 @@ impl Sim {
         self.set.is_used_by_relatives(&mut self.kernel);
     }
 
-    /// It sets interest in the next event of a connection anew.
-    pub fn relative_sets_anew(&mut self, file: usize, fd: i32) {
+    /// The same, of which this one has not heard yet but by what is counted.
+    pub fn relatives_begin(&mut self) {
         self.kernel.relatives_began = true;
+    }
+
+    /// A stranger gets the set.
+    pub fn is_given(&mut self) {
+        self.set.is_strangers_too();
+        self.expose(true);
+    }
+
+    /// A relative sets interest in the next event of a connection anew.
+    pub fn relative_sets_anew(&mut self, file: usize, fd: i32) {
+        self.relatives_begin();
+        self.others_set(file, fd, self.believed[&(file, fd)].events);
+    }
+
+    /// Somebody else who has the set changes a registration.
+    pub fn others_set(&mut self, file: usize, fd: i32, events: u32) {
         for regs in [&mut self.kernel.regs, &mut self.believed] {
-            let reg = *regs.get(&(file, fd)).unwrap();
+            let data = regs[&(file, fd)].data;
             let kernels = self.kernel.numbers.get(&fd).copied();
-            control(regs, kernels, libc::EPOLL_CTL_MOD, fd, reg.events, reg.data).unwrap();
+            control(regs, kernels, libc::EPOLL_CTL_MOD, fd, events, data).unwrap();
         }
     }
 
@@ -290,6 +306,18 @@ impl Sim {
     /// The program closes its last descriptor of the set.
     pub fn leaves(&mut self) {
         self.set.close(true, &mut self.kernel);
+    }
+
+    /// The values that the kernel tells somebody who sleeps in its set.
+    pub fn told_by_kernel(&mut self) -> Vec<u64> {
+        self.kernel.poll(8).into_iter().map(|told| told.1).collect()
+    }
+
+    /// A sender tells whoever sleeps by an event that is not a connection's.
+    pub fn tells_by_event(&mut self, file: usize) {
+        self.kernel.files[file].put += 1;
+        self.kernel.group = Group::Told;
+        arrived(&mut self.believed, file);
     }
 
     /// What is counted and listed of the rows is nonsense, and made anew.
