@@ -203,10 +203,15 @@ impl Link {
             for t in &self.theirs {
                 Known::unpack(t.swap(0, Ordering::Relaxed)).close();
             }
-            // A parent, or a child, may have it still.
-            match own::is(fd - 1) && is_gone(fd - 1) {
-                true => rights::close_from_strangers(fd - 1),
-                false => own::close(fd - 1),
+            let fd = fd - 1;
+            match own::is(fd) && is_gone(fd) {
+                true => rights::close_from_strangers(fd),
+                // A parent, or a child, may have it still, and rings bells where it has not heard of an event.
+                false if own::is(fd) => {
+                    rights::take_all(fd);
+                    own::close(fd);
+                }
+                false => {}
             }
             self.fd.store(0, Ordering::Release);
         }
