@@ -331,6 +331,8 @@ impl Set {
     /// bell nor a look told. Then a wake-up was lost; the next look reports it.
     pub fn find_lost(&mut self, w: &mut impl World) -> bool {
         let mut lost = self.has_news(w);
+        // With nothing hot this process does not look out for relatives that begin to use the set.
+        let shared = self.used_by_both || w.relatives_began();
         for r in 0..self.rows.high() {
             let Some(conn) = self.conn_of(r) else { continue };
             let row = *self.rows.get(r);
@@ -342,7 +344,7 @@ impl Set {
                 continue;
             }
             // A relative may have been told, and that was all there was to tell.
-            if row.want & (ET | ONESHOT) != 0 && self.used_by_both {
+            if row.want & (ET | ONESHOT) != 0 && shared {
                 continue;
             }
             self.peek_at(r, w);

@@ -239,6 +239,11 @@ impl Sim {
         self.set.is_used_by_relatives(&mut self.kernel);
     }
 
+    /// One has begun to, of which this process has not heard.
+    pub fn relative_begins(&mut self) {
+        self.kernel.relatives_began = true;
+    }
+
     /// It sets interest in the next event of a connection anew.
     pub fn relative_sets_anew(&mut self, file: usize, fd: i32) {
         self.kernel.relatives_began = true;
