@@ -74,10 +74,11 @@ fn offer_in(c: &Channel) -> Result<(), No> {
     let Some(arena) = arena_of(i) else { return Err(No::Later) };
     let own = c.family.arena(i);
     let slots = arena.geometry().slots;
-    again::look_in_passing(i, own, &arena);
-    let take = || own.slot(|n| both_left(&arena, n));
+    again::look_in_passing(c.family, i, &arena);
+    let is_current = || given::is_current(c.family, i, &arena);
+    let take = || own.slot(|n| is_current() && both_left(&arena, n));
     let after_a_look = || {
-        again::look_through(i, own, &arena, &mut { again::QUESTIONS });
+        again::look_through(c.family, i, &arena, &mut { again::QUESTIONS });
         take()
     };
     let Some(n) = take().or_else(after_a_look) else {
@@ -87,8 +88,8 @@ fn offer_in(c: &Channel) -> Result<(), No> {
         own.free(n);
         return never(Reason::Slots);
     }
-    // A relative may have given the entry to another arena since it was chosen, whose slot this is then.
-    if !given::is_current(c.family, i) {
+    // The entry may have been given to another arena since it was chosen. One that nobody had is that one's then.
+    if !is_current() {
         own.free(n);
         return Err(No::Later);
     }
@@ -101,7 +102,7 @@ fn offer_in(c: &Channel) -> Result<(), No> {
     again::shrink(i, own, &arena, n);
     again::clear(&arena, n);
     if arena.spares().is_some_and(|spares| !spares.any_free()) {
-        again::recover_spares(i, own, &arena);
+        again::recover_spares(c.family, i, &arena);
     }
     let mut populated = Err(libc::EBADF);
     given::with_memory(i, |memory| populated = arena.populate(memory, n));
@@ -231,7 +232,7 @@ pub fn leave(c: &Conn) {
         own.close(n);
         // Where many connections end and few begin, no other one would find that the server has left, too.
         let Some(arena) = arena_of(i) else { return };
-        again::look_in_passing(i, own, &arena);
+        again::look_in_passing(family, i, &arena);
     });
 }
 
@@ -240,7 +241,7 @@ pub fn leave_for_ended(family: Family, c: &Conn) {
     let (i, n) = (c.arena.load(Ordering::Relaxed) as usize % ARENAS, c.slot.load(Ordering::Relaxed));
     let generation = c.generation.load(Ordering::Relaxed);
     let own = family.arena(i);
-    if let Some(arena) = arena_of(i).filter(|arena| given::is_current(family, i) && arena.bring(n)) {
+    if let Some(arena) = arena_of(i).filter(|arena| given::is_current(family, i, arena) && arena.bring(n)) {
         arena.unpublish(tcp::tuple(c.local(), c.peer()).hash(arena.index_len()), n);
         match arena.slot(n) {
             Some(s) if c.stage() == Stage::Offered && s.withdraw(generation) => return own.free(n),

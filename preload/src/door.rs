@@ -109,10 +109,10 @@ pub fn open(fd: i32) -> fdtable::Entry {
 /// The door at an address: which it is, plus one.
 fn open_at(addr: tcp::Addr) -> Option<u32> {
     // However many sockets of a program listen at an address (SO_REUSEPORT), it is one family, and has one door there.
-    let is_open = |d: &&Door| d.fd.load(Ordering::Acquire) >= 0 && d.is_mine() && d.is_at(addr);
-    let shared = OPEN.iter().position(|d| is_open(&d) && d.share());
-    if let Some(i) = shared {
-        return Some(i as u32 + 1);
+    let is_open = |d: &Door| d.fd.load(Ordering::Acquire) >= 0 && d.is_mine() && d.is_at(addr);
+    let shared = (1..).zip(&OPEN).find(|&(i, d)| is_open(d) && share(i, || is_open(d)));
+    if let Some((i, _)) = shared {
+        return Some(i);
     }
     let free = || {
         (0..DOORS).find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
@@ -188,11 +188,20 @@ fn listen(addr: tcp::Addr) -> Option<i32> {
     None
 }
 
-/// One more descriptor of the listener (dup).
-pub fn retain(i: u32) {
-    if let Some(d) = i.checked_sub(1).and_then(|i| OPEN.get(i as usize)) {
-        d.refs.fetch_add(1, Ordering::Relaxed);
+/// One more descriptor of the listener, `fd` (dup). False: its door was closed meanwhile.
+pub fn retain(i: u32, fd: i32) -> bool {
+    i == 0 || share(i, || tcp::local(fd).is_some_and(|addr| OPEN[i as usize - 1].is_at(addr)))
+}
+
+/// One listener more at door `i`, if it has one and is the right one: asked once it is not closed any more, as its place may have
+/// become another's before.
+fn share(i: u32, is_right: impl Fn() -> bool) -> bool {
+    let shared = i.checked_sub(1).and_then(|i| OPEN.get(i as usize)).is_some_and(Door::share);
+    let right = shared && is_right();
+    if shared && !right {
+        release(i);
     }
+    right
 }
 
 /// A descriptor of the listener is closed; with the last one, the door closes, unless somebody may come through it yet.
@@ -357,7 +366,7 @@ fn greet(conn: i32, door: usize) -> bool {
             let links = kept.map_or([0; 2], |(name, _)| [name, said.link]);
             let admitted = guests::receive(said.arena, &cred, opener, links);
             if kept.is_none() {
-                raw::close(conn);
+                rights::close_stranger(conn);
             }
             return admitted;
         }
@@ -374,7 +383,7 @@ fn greet(conn: i32, door: usize) -> bool {
             false
         }
     };
-    raw::close(conn);
+    rights::close_stranger(conn);
     admitted
 }
 
@@ -392,7 +401,7 @@ fn put_aside(conn: i32, door: usize) {
     let w = &WAITING[NEXT.fetch_add(1, Ordering::Relaxed) % WAITING.len()];
     w.door.store(door, Ordering::Relaxed);
     let old = w.conn.swap(conn, Ordering::AcqRel);
-    own::close(old);
+    rights::close_from_strangers(old);
 }
 
 /// In a forked child: threads of the parent may have been at work.

@@ -47,7 +47,7 @@ pub fn take(family: Family, c: &Conn) -> Option<usize> {
         match owner {
             0 => exchange(),
             _ if owner != me && has_ended(owner) && exchange() => {
-                leave_those_of(family, groups, i);
+                leave_those_of(family, c, i);
                 true
             }
             _ => false,
@@ -57,17 +57,18 @@ pub fn take(family: Family, c: &Conn) -> Option<usize> {
     Some(i)
 }
 
-/// Connections that the dead owner had hot, and that a relative of its has as well, tell this group still: theirs are bells from
-/// here on, or each would be one for a set in which they are not.
+/// Connections that the dead owner had hot, and that a relative of its has as well, tell group `i` of the arena of `here` still: theirs
+/// are bells from here on, or each would be one for a set in which they are not.
 #[cold]
-fn leave_those_of(family: Family, groups: &[Group], i: usize) {
+fn leave_those_of(family: Family, here: &Conn, i: usize) {
+    let Some(arena) = here.mapped() else { return };
     for conn in family.used() {
         let c = family.conn(conn);
-        if !matches!(c.stage(), Stage::Accepted | Stage::Live) || c.my_groups().as_ptr() != groups.as_ptr() {
+        if !matches!(c.stage(), Stage::Accepted | Stage::Live) || c.is_client() != here.is_client() {
             continue;
         }
-        let word = c.receiving().word;
-        if word.group() == i + 1 {
+        // Of those that a relative has alone nothing need be mapped here.
+        if let Some(word) = c.word_in(&arena).filter(|word| word.group() == i + 1) {
             word.make_cold();
         }
     }

@@ -445,8 +445,9 @@ pub fn copied(old: i32, new: i32) {
             epoll::reopened(new, i);
         }
         Entry::Listener(i) => {
-            door::retain(i);
-            fdtable::set(new, Entry::Listener(i));
+            // Another thread may have closed the last number of the listener, and so its door, just before.
+            let listener = if door::retain(i, new) { Entry::Listener(i) } else { door::open(new) };
+            fdtable::set(new, listener);
         }
         Entry::Epoll(i) => {
             if epoll::retain(i) {

@@ -206,10 +206,13 @@ impl Link {
             for t in &self.theirs {
                 Known::unpack(t.swap(0, Ordering::Relaxed)).close();
             }
-            // A parent, or a child, may have it still.
             match Named::from_word(fd).fd() {
                 Some(fd) if is_gone(fd) => rights::close_from_strangers(fd),
-                Some(fd) => own::forget(fd),
+                // A parent, or a child, may have it still, and rings bells where it has not heard of an event.
+                Some(fd) => {
+                    rights::take_all(fd);
+                    own::forget(fd);
+                }
                 None => {}
             }
             self.fd.store(0, Ordering::Release);

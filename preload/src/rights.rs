@@ -7,7 +7,19 @@ use dp_edge::sys::raw;
 use crate::own;
 
 #[repr(C, align(8))]
-struct Control([u8; 128]);
+struct Control<const N: usize>([u8; N]);
+
+/// Room for one descriptor.
+const ONE: usize = 32;
+/// Room for all that one message may bring: 253 descriptors (SCM_MAX_FD) and who sent them. What has no room the kernel closes in
+/// the middle of this thread's call, and that may wait ([`refuse`]).
+const ALL: usize = 1088;
+
+// SAFETY: they only reckon.
+const _: () = unsafe {
+    assert!(libc::CMSG_SPACE(4) as usize <= ONE);
+    assert!((libc::CMSG_SPACE(253 * 4) + libc::CMSG_SPACE(size_of::<libc::ucred>() as u32)) as usize <= ALL);
+};
 
 /// What came beside the numbers.
 pub enum Passed {
@@ -20,8 +32,8 @@ pub enum Passed {
 /// Sends `value` and descriptor `fd` to the other end of `to`, if there is room: nobody waits.
 pub fn send<T>(to: i32, value: &mut T, fd: i32) -> Result<usize, i32> {
     let mut iov = libc::iovec { iov_base: (&raw mut *value).cast(), iov_len: size_of::<T>() };
-    let mut control = Control([0; 128]);
-    // SAFETY: plain data, filled in below; CMSG_* stay inside the 128 bytes for one descriptor.
+    let mut control = Control([0; ONE]);
+    // SAFETY: plain data, filled in below; CMSG_* stay inside the room for one descriptor.
     unsafe {
         let mut msg: libc::msghdr = zeroed();
         msg.msg_iov = &mut iov;
@@ -44,14 +56,14 @@ pub fn send<T>(to: i32, value: &mut T, fd: i32) -> Result<usize, i32> {
 /// Any bytes are a value of `T`.
 pub unsafe fn receive<T>(from: i32, value: &mut T, mut each: impl FnMut(Passed)) -> Result<usize, i32> {
     let mut iov = libc::iovec { iov_base: (&raw mut *value).cast(), iov_len: size_of::<T>() };
-    let mut control = Control([0; 128]);
+    let mut control = Control([0; ALL]);
     // SAFETY: plain data; CMSG_* walk what the kernel wrote within msg_controllen.
     unsafe {
         let mut msg: libc::msghdr = zeroed();
         msg.msg_iov = &mut iov;
         msg.msg_iovlen = 1;
         msg.msg_control = (&raw mut control).cast();
-        msg.msg_controllen = size_of::<Control>() as _;
+        msg.msg_controllen = ALL as _;
         let got = raw::recvmsg(from, &mut msg, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC)?;
         let mut head = libc::CMSG_FIRSTHDR(&msg);
         while !head.is_null() {
@@ -80,30 +92,50 @@ pub fn refuse(fd: i32) {
     raw::close(fd);
 }
 
-/// Messages that an AF_UNIX socket holds at most.
-const MOST: usize = 300;
+/// Messages that an AF_UNIX socket holds at most, as its sender can set that without the administrator.
+const MOST: usize = 1024;
 
 /// Closes a descriptor of ours, if the number still stands for it: a socket to which strangers can send, and on which nobody
 /// receives any more, in no other process either. What they have put there would be closed with it, and that may wait as well
 /// ([`refuse`]).
 pub fn close_from_strangers(fd: i32) {
-    if !own::is(fd) {
-        return;
+    if own::is(fd) {
+        shut(fd);
+        own::forget(fd);
     }
+}
+
+/// The same of a connection that was just made to a stranger, and is not kept.
+pub fn close_stranger(fd: i32) {
+    shut(fd);
+    raw::close(fd);
+}
+
+fn shut(fd: i32) {
     // Nothing more comes in.
     let _ = raw::shutdown(fd, libc::SHUT_RD);
+    take_all(fd);
+}
+
+/// Takes what strangers have put into a socket, and does nothing with it.
+pub fn take_all(fd: i32) {
+    // So a message without a byte is told from the end.
+    let _ = raw::setsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1);
     for _ in 0..MOST {
-        let mut bytes = [0u8; 64];
+        let (mut bytes, mut came) = ([0u8; 64], false);
         let refuse = |passed| {
+            came = true;
             if let Passed::Descriptor(fd) = passed {
                 refuse(fd);
             }
         };
         // SAFETY: bytes.
-        if unsafe { receive(fd, &mut bytes, refuse) }.is_ok_and(|n| n > 0) {
-            continue;
+        let got = unsafe { receive(fd, &mut bytes, refuse) };
+        if !got.is_ok_and(|n| n > 0 || came) {
+            return;
         }
-        break;
     }
-    own::forget(fd);
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,7 +107,7 @@ impl Channel {
             if c.stage() != Stage::Live {
                 return None;
             }
-            let rx = c.receiving();
+            let rx = c.receiving_unasked();
             // The descriptor may have been closed since its entry was read, and the connection's place, or that of its rings, be
             // another's. Looked at after the cursor was: a cursor of the other's is not taken, and an older one cannot be
             // committed.

@@ -87,7 +87,7 @@ impl Channel {
         if c.stage() != Stage::Live {
             return None;
         }
-        let tx = c.sending();
+        let tx = c.sending_unasked();
         if !in_ring(tx.tx.epoch()) || w.left() > stream::MAX_TOKEN || !c.tx_lock.try_lock(state::me()) {
             return None;
         }

@@ -6,7 +6,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use dp_channel::arena::Arena;
-use dp_channel::family::{OwnArena, ARENAS};
+use dp_channel::family::{Family, OwnArena, ARENAS};
 use dp_channel::slot::{Side, Slot};
 use dp_channel::stream;
 use dp_channel::switch::{in_ring, OWN, SHORT};
@@ -31,34 +31,35 @@ static AT: [AtomicU32; ARENAS] = [const { AtomicU32::new(0) }; ARENAS];
 
 /// Looks at a slot or two of arena `i` that we left, whenever one is taken or left: so those whose servers ended do not
 /// become more and more.
-pub(super) fn look_in_passing(i: usize, own: &OwnArena, arena: &Arena) {
-    look(i, own, arena, 2, &mut usize::from(own.closings() > MANY));
+pub(super) fn look_in_passing(family: Family, i: usize, arena: &Arena) {
+    look(family, i, arena, 2, &mut usize::from(family.arena(i).closings() > MANY));
 }
 
 /// Looks at many, where one is needed. `questions`: as many as the kernel is asked at most.
-pub(super) fn look_through(i: usize, own: &OwnArena, arena: &Arena, questions: &mut usize) {
-    look(i, own, arena, LOOKS, questions);
+pub(super) fn look_through(family: Family, i: usize, arena: &Arena, questions: &mut usize) {
+    look(family, i, arena, LOOKS, questions);
 }
 
 /// Frees those of `slots` slots that are free. Each look goes on where the one before has ended.
-fn look(i: usize, own: &OwnArena, arena: &Arena, slots: usize, questions: &mut usize) {
+fn look(family: Family, i: usize, arena: &Arena, slots: usize, questions: &mut usize) {
+    let own = family.arena(i);
     for n in own.closing_from(AT[i].load(Ordering::Relaxed)).take(slots) {
         AT[i].store(n + 1, Ordering::Relaxed);
-        reclaim(i, own, arena, n, |n| both_left(arena, n) || has_no_server(own, arena, n, questions));
+        reclaim(family, i, arena, n, |n| both_left(arena, n) || has_no_server(own, arena, n, questions));
     }
 }
 
 /// All spare rings are taken: those of slots that both ends have left, and that were not taken again, are free. What the
 /// kernel says of the server's end is not enough: it knows nothing of a connection that is closed on both sides, and whoever
 /// has a descriptor of that may still read what is in the ring.
-pub(super) fn recover_spares(i: usize, own: &OwnArena, arena: &Arena) {
+pub(super) fn recover_spares(family: Family, i: usize, arena: &Arena) {
     let Some(spares) = arena.spares() else { return };
     let has_some = |&n: &u32| {
         let ends = [Side::Client, Side::Server].map(|side| arena.edge(n, side));
         ends.into_iter().flatten().any(|e| [e.tx.ring(), e.tx.wants()].iter().any(|&ring| spares.has(ring)))
     };
-    for n in own.closing().filter(has_some) {
-        reclaim(i, own, arena, n, |n| both_left(arena, n));
+    for n in family.arena(i).closing().filter(has_some) {
+        reclaim(family, i, arena, n, |n| both_left(arena, n));
     }
 }
 
@@ -96,9 +97,10 @@ pub(super) fn both_left(arena: &Arena, n: u32) -> bool {
 }
 
 /// Frees a slot if both ends are through with it, as `over` says once it is ours.
-fn reclaim(i: usize, own: &OwnArena, arena: &Arena, n: u32, over: impl FnOnce(u32) -> bool) {
+fn reclaim(family: Family, i: usize, arena: &Arena, n: u32, over: impl FnOnce(u32) -> bool) {
+    let own = family.arena(i);
     // From here on it is ours, as if for a connection.
-    if own.reclaim(n, over) {
+    if own.reclaim(n, |n| given::is_current(family, i, arena) && over(n)) {
         shrink(i, own, arena, n);
         clear(arena, n);
         own.free(n);
@@ -142,3 +144,6 @@ fn is_unknown(arena: &Arena, n: u32) -> bool {
     let netns = slot.netns.load(Ordering::Relaxed);
     diag::is_gone(a(server.0, server.1), a(client.0, client.1), netns)
 }
+
+#[cfg(test)]
+mod tests;

@@ -88,9 +88,18 @@ pub(super) fn arena_of(i: usize) -> Option<Arena> {
     (!p.is_null()).then(|| unsafe { *p })
 }
 
-/// Whether what we have of arena `i` is what the family has there.
-pub(super) fn is_current(family: Family, i: usize) -> bool {
-    family.arena(i).is_serial(MAPPED[i].serial.load(Ordering::Relaxed))
+/// Which of the arenas that had entry `i` in the family is what we have of it, if it still is the family's.
+fn current(family: Family, i: usize) -> Option<u32> {
+    // Acquire: whoever sees the serial number of another one finds that the former is not mapped any more.
+    let serial = MAPPED[i].serial.load(Ordering::Acquire);
+    family.arena(i).is_serial(serial).then_some(serial)
+}
+
+/// Whether `arena`, which was found as arena `i`, is what the family has there. Once a slot there is the caller's it stays so: asked
+/// before that, and what the memory says of a slot would be said of one of another arena, which a relative, or another thread, has
+/// made since.
+pub(super) fn is_current(family: Family, i: usize, arena: &Arena) -> bool {
+    current(family, i).is_some() && arena_of(i).is_some_and(|now| now.id() == arena.id())
 }
 
 /// Whether a slot of an arena that we made is mapped there. Only for walkers.
@@ -226,9 +235,9 @@ pub(super) fn retire_one(family: Family, i: usize, questions: &mut usize) -> boo
     let Some(arena) = arena_of(i) else { return false };
     let own = family.arena(i);
     // An entry that a relative gave to another is that one's; what we have of it is of no use.
-    let ours = is_current(family, i);
-    if ours {
-        again::look_through(i, own, &arena, questions);
+    let ours = current(family, i);
+    if ours.is_some() {
+        again::look_through(family, i, &arena, questions);
     }
     let (all_left, now) = (Cell::new(true), state::now());
     let over = |n| {
@@ -236,9 +245,11 @@ pub(super) fn retire_one(family: Family, i: usize, questions: &mut usize) -> boo
         all_left.set(all_left.get() && left);
         left || own.gone_for(n, now).is_some()
     };
-    if ours && !own.retire(over) {
+    if ours.is_some_and(|serial| !own.retire(serial, over)) {
+        // Where it has become another's just now, a later call finds that.
         return false;
     }
+    let ours = ours.is_some();
     let address = MAPPED[i].arena.swap(0, Ordering::AcqRel);
     let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
     if own::is(memfd) {

@@ -13,7 +13,7 @@ use super::again;
 use super::given::{all, found, given_to, hash, release_for_ended, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES, FEW};
-use crate::{link, own, rules, state};
+use crate::{link, own, rights, rules, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when.
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
@@ -84,7 +84,7 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
             Some((name, door)) => visit(family, server, door, name, round).inspect_err(|_| link::end(name)),
             None => {
                 let this = visit(family, server, door, 0, round);
-                raw::close(door);
+                rights::close_stranger(door);
                 this
             }
         };
@@ -139,7 +139,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
             for (to, from) in MAPPED[i].id.iter().zip(id) {
                 to.store(from, Ordering::Relaxed);
             }
-            MAPPED[i].serial.store(serial, Ordering::Relaxed);
+            MAPPED[i].serial.store(serial, Ordering::Release);
             MAPPED[i].anew.store(0, Ordering::Relaxed);
             [&MAPPED[i].told, &MAPPED[i].made].iter().for_each(|at| at.store(round, Ordering::Relaxed));
             MAPPED[i].fd.store(memfd, Ordering::Release);
@@ -147,7 +147,12 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
             Ok(())
         }
         Err(e) => {
-            family.arena(i).release();
+            let own = family.arena(i);
+            // A thread that has found a former arena there may have a slot for a moment, and gives it back: to this one, and to no other.
+            // What cannot be had now is had when this process has ended.
+            if own.retire(serial, |_| true) {
+                own.release();
+            }
             Err(e)
         }
     }

@@ -68,3 +68,42 @@ fn sockets_that_listen_at_one_address_share_a_door() {
         release(door);
     }
 }
+
+/// Another thread closes the last number of a listener while this one makes a copy: what it has noted of its door is over.
+#[test]
+fn a_copy_of_a_listener_whose_door_was_closed_has_not_that_door() {
+    testing::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (door, addr) = open_for(&listener);
+    let d = &OPEN[door as usize - 1];
+    assert!(retain(door, listener.as_raw_fd()));
+    assert_eq!(d.refs.load(Ordering::Relaxed), 2);
+    release(door);
+    while d.fd.load(Ordering::Relaxed) >= 0 && d.is_at(addr) {
+        d.refs.store(1, Ordering::Relaxed);
+        release(door);
+    }
+    assert!(!retain(door, listener.as_raw_fd()));
+    let copy = listener.try_clone().unwrap();
+    let [old, new] = [&listener, &copy].map(AsRawFd::as_raw_fd);
+    fdtable::set(old, fdtable::Entry::Listener(door));
+    crate::life::copied(old, new);
+    let fdtable::Entry::Listener(i) = fdtable::get(new) else { panic!("{:?}", fdtable::get(new)) };
+    let is_open = |d: &Door| d.fd.load(Ordering::Relaxed) >= 0 && d.is_at(addr);
+    assert!(i == 0 || is_open(&OPEN[i as usize - 1]), "{i} of {door}");
+    for fd in [old, new] {
+        fdtable::set(fd, fdtable::Entry::None);
+    }
+    release(i);
+}
+
+/// The place of the door is another listener's by then.
+#[test]
+fn a_copy_of_a_listener_has_not_the_door_of_another() {
+    testing::start();
+    let [first, second] = [0, 0].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let (door, _) = open_for(&second);
+    assert!(!retain(door, first.as_raw_fd()));
+    assert_eq!(OPEN[door as usize - 1].refs.load(Ordering::Relaxed), 1);
+    release(door);
+}

@@ -81,7 +81,7 @@ impl Looked {
         self.entry[..n.min(MAX_HOT)].iter().any(|e| {
             let e = e.load(Ordering::Relaxed);
             let c = family.conn(e & !READS);
-            e & READS != 0 && c.stage() == Stage::Live && c.hint(&c.receiving())
+            e & READS != 0 && c.stage() == Stage::Live && c.hint(&c.receiving_unasked())
         })
     }
 

@@ -4,9 +4,12 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{mpsc, Mutex, PoisonError};
 
+use dp_channel::slot::Tuple;
+use dp_edge::ring::Cursor;
+
 use super::*;
 
-use crate::testing::{receive, send, Pair};
+use crate::testing::{self, receive, send, Pair};
 use crate::walk::Walk;
 
 /// While another thread is in a call by the number of a connection at `stage`, counted or not: what [`is_quiet`] says.
@@ -207,4 +210,69 @@ fn no_handler_runs_until_a_fork_is_over() {
     forget_fork(prepared);
     assert_eq!((alarm, fault), (1, 0), "it would find sets that are held");
     assert_eq!(mask(), before);
+}
+
+/// What the two ends of a slot's direction have said there.
+fn said(e: &End) -> impl PartialEq + std::fmt::Debug {
+    let word = (e.word.bells(), e.word.has_left(), e.word.is_hot(), e.word.is_rung(), e.word.has_sleepers());
+    let sender = (e.tx.epoch(), e.tx.beginnings(), e.tx.ring(), e.tx.wants(), e.tx.is_ending(), e.tx.bells());
+    (word, sender, e.rx.cursor.load(Ordering::Relaxed), e.rx.caught_up(e.tx), e.rx.granted())
+}
+
+/// The client has reset the connection, and the kernel knows nothing of the server's end, which has a descriptor of it all the same: the
+/// slot is the next connection's by the time that the server does something (PROTOCOLS E11).
+#[test]
+fn a_server_that_is_late_changes_nothing_of_the_next_connection_in_its_slot() {
+    type Does = fn(Channel);
+    let all: [(&str, Does); 7] = [
+        ("sends", |c| assert!(testing::send(c, b"late", 0).is_err())),
+        ("sends much", |c| assert!(testing::send(c, &[1; 5000], 0).is_err())),
+        ("receives", |c| assert_ne!(testing::receive(c, 100), Err(libc::EAGAIN))),
+        ("waits", |c| {
+            c.settle(true);
+            crate::spin::heat(&c);
+            c.has_news(&c.receiving());
+        }),
+        ("leaves", |c| {
+            crate::leave::leave(c.fd, Reason::Passed);
+        }),
+        ("shuts down", |c| {
+            c.before_end();
+            c.follow_if_left();
+        }),
+        ("closes", |c| {
+            c.before_end();
+            c.farewell();
+        }),
+    ];
+    for has_left in [false, true] {
+        for (what, does) in all {
+            let pair = testing::Pair::live();
+            let (client, late) = (pair.client, pair.server);
+            assert_eq!(testing::send(client, b"request", 0), Ok(7));
+            assert_eq!(testing::receive(late, 100).as_deref(), Ok(&b"request"[..]));
+            assert_eq!(testing::send(late, b"answer", 0), Ok(6));
+            assert_eq!(testing::receive(client, 100).as_deref(), Ok(&b"answer"[..]));
+            let ends = [late.sending(), late.receiving()];
+            let slot = client.slot().expect("a slot");
+            dp_channel::tcp::disconnect(client.fd);
+            let before = ends.each_ref().map(|e| Cursor::unpack(e.rx.cursor.load(Ordering::Relaxed)).pos);
+            for (e, at) in ends.iter().zip(before) {
+                e.tx.reset();
+                e.word.reset();
+                e.rx.reset(at.add(64));
+                assert!(e.tx.to_ring(e.rx, 7));
+            }
+            let generation = slot.offer(&Tuple::default(), 1, 1, 1);
+            assert!(slot.accept(generation) && slot.confirm(generation));
+            if has_left {
+                // The next one's client goes back to TCP.
+                ends[0].word.leave_raw(false);
+            }
+            let there = ends.each_ref().map(said);
+            does(late);
+            assert!(there == ends.each_ref().map(said), "{what}: {there:?}, {:?}", ends.each_ref().map(said));
+            assert!(slot.is(generation, State::Live), "{what}");
+        }
+    }
 }

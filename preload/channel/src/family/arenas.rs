@@ -90,14 +90,26 @@ impl OwnArena {
         if self.taken.compare_exchange(2, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
-        let free = ended() && self.retire(|_| true);
+        let free = ended() && self.take_all(|_| true);
         self.taken.store(if free { 0 } else { 2 }, Ordering::Release);
         free
     }
 
-    /// Takes all slots of an arena in which nobody has one, so that nobody gets one either: the entry may be given back
-    /// then. `over`: whether the server, too, is through with a slot that we left.
-    pub fn retire(&self, over: impl Fn(u32) -> bool) -> bool {
+    /// Takes all slots of the arena with that serial number, if nobody has one, so that nobody gets one either: the entry may be given
+    /// back then. `over`: whether the server, too, is through with a slot that we left. It is asked of the memory of that arena, and a
+    /// relative may give the entry to another meanwhile: of whose slots it says nothing.
+    pub fn retire(&self, serial: u32, over: impl Fn(u32) -> bool) -> bool {
+        let is_it = || self.is_serial(serial);
+        let all = self.take_all(|n| is_it() && over(n));
+        if all && !is_it() {
+            // None of them was anybody's.
+            self.used.iter().for_each(|w| w.store(0, Ordering::Release));
+        }
+        all && is_it()
+    }
+
+    /// The same of whatever arena it is.
+    fn take_all(&self, over: impl Fn(u32) -> bool) -> bool {
         // Without a store where somebody has one anyway.
         if !self.closing().all(&over) {
             return false;

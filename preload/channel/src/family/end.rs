@@ -1,14 +1,16 @@
 //! A live connection's two directions as its family has them mapped: words, lines and rings, and the slot they belong to.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::conn::{Conn, Stage};
 use crate::arena::{self, Arena};
 use crate::bell::{Group, Word};
+use crate::geometry::{EDGE, OFFER, PAGE, SLOT};
 use crate::slot::{Side, Slot, State};
 use crate::spare::Spares;
 use crate::stream;
 use crate::switch::{in_ring, RxLine, TxLine, OWN, SHORT};
+use crate::tcp::Addr;
 use dp_edge::ring::{Cursor, Lines, Tail, LINE};
 use dp_edge::segment::Mapped;
 
@@ -55,12 +57,44 @@ impl End<'_> {
 
     /// The arena's spare rings, if it has some.
     pub fn spares(&self) -> Option<Spares> {
-        // SAFETY: attach() put it there; as in end().
-        unsafe { Arena::unpack(self.c.mapping.load(Ordering::Relaxed)) }?.spares()
+        self.c.mapped()?.spares()
+    }
+}
+
+/// What a connection has for a direction whose slot has become another connection's: nothing is ever in it, and nobody is told of
+/// what is done there. A receiver that was in a ring finds no epoch of its sender's that could follow.
+#[repr(C, align(4096))]
+struct Nobodys([AtomicU64; PAGE / size_of::<u64>()]);
+
+static NOBODYS: Nobodys = Nobodys([const { AtomicU64::new(0) }; PAGE / size_of::<u64>()]);
+
+const _: () = assert!(EDGE <= PAGE / 2 && arena::SHORT as usize * LINE <= PAGE / 2);
+
+impl Nobodys {
+    fn end<'a>(&'static self, c: &'a Conn, at: usize) -> End<'a> {
+        let p = self.0.as_ptr() as *mut u8;
+        // SAFETY: a page of atomics, which stays; words and lines are made of such, and any bits are a value of them. The second
+        // half is a short ring.
+        unsafe {
+            End {
+                word: &*p.cast::<Word>(),
+                rx: &*p.add(LINE).cast::<RxLine>(),
+                tx: &*p.add(2 * LINE).cast::<TxLine>(),
+                short: p.add(PAGE / 2),
+                c,
+                at,
+            }
+        }
     }
 }
 
 impl Conn {
+    /// The arena that it is in, if it is in one.
+    pub fn mapped(&self) -> Option<Arena> {
+        // SAFETY: attach() put it there; as in end().
+        unsafe { Arena::unpack(self.mapping.load(Ordering::Relaxed)) }
+    }
+
     /// Whether this family's end is the client's.
     #[inline]
     pub fn is_client(&self) -> bool {
@@ -85,16 +119,61 @@ impl Conn {
         }
     }
 
+    /// The same while the slot is this connection's. A server that finds late that its client has reset a connection may find the slot
+    /// to be the next one's (PROTOCOLS E11), in which nothing is for it to change.
+    #[inline]
+    fn own_end(&self, at: usize) -> End<'_> {
+        if self.is_of_slot() {
+            self.end(at)
+        } else {
+            NOBODYS.end(self, at)
+        }
+    }
+
     /// The direction this side sends on.
-    #[inline(always)]
+    #[inline]
     pub fn sending(&self) -> End<'_> {
-        self.end(0)
+        self.own_end(0)
     }
 
     /// The direction this side receives on.
-    #[inline(always)]
+    #[inline]
     pub fn receiving(&self) -> End<'_> {
+        self.own_end(3)
+    }
+
+    /// The direction this side sends on, for a caller that asks before it changes anything whether the slot still is this connection's,
+    /// and live.
+    #[inline(always)]
+    pub fn sending_unasked(&self) -> End<'_> {
+        self.end(0)
+    }
+
+    /// The direction this side receives on, for a caller that only looks, or asks for [`Conn::ring_of`].
+    #[inline(always)]
+    pub fn receiving_unasked(&self) -> End<'_> {
         self.end(3)
+    }
+
+    /// The word of the direction this side receives on, if the connection, which may be a relative's, lies in `arena` where that is
+    /// mapped here. Its addresses may be those of another process, and what it is may change meanwhile: they are asked for once.
+    pub fn word_in(&self, arena: &Arena) -> Option<&'static Word> {
+        let at = self.offer.load(Ordering::Acquire) as usize;
+        if !arena.holds(at) || at % SLOT != 0 {
+            return None;
+        }
+        // SAFETY: where a slot may lie in a chunk that is mapped, and no slot lies across two pages; made of atomics, any bits are a
+        // value of it.
+        let slot = unsafe { &*(at as *const Slot) };
+        let end = |a: Addr| (a.ip, a.port);
+        let (ours, theirs) = (end(self.local()), end(self.peer()));
+        let ends = if self.is_client() { (ours, theirs) } else { (theirs, ours) };
+        if slot.ends() != Some(ends) {
+            return None;
+        }
+        let direction = if self.is_client() { EDGE } else { 0 };
+        // SAFETY: it follows the offer.
+        Some(unsafe { &*((at + OFFER + direction) as *const Word) })
     }
 
     /// Whether the slot still is this connection's, live or not.

@@ -376,9 +376,48 @@ fn an_arena_is_retired_only_where_every_slot_was_asked_about() {
         }
         n == b
     };
-    assert!(!own.retire(over));
+    assert!(!own.retire(1, over));
     assert!(own.closing().eq([a, b]));
-    assert!(own.retire(|_| true) && own.slot(|_| true).is_none());
+    assert!(own.retire(1, |_| true) && own.slot(|_| true).is_none());
+}
+
+/// A relative has given the entry to another arena since, and the memory of the former says that both sides are through.
+#[test]
+fn an_arena_is_not_retired_by_the_word_of_a_former_one() {
+    let (f, _fd) = Family::create().unwrap();
+    let own = an_arena(&f);
+    let next = || {
+        assert!(own.retire(1, |_| true));
+        own.release();
+        an_arena(&f);
+    };
+    next();
+    for used in [false, true] {
+        let slot = used.then(|| own.slot(|_| false).unwrap());
+        slot.iter().for_each(|&n| own.close(n));
+        assert!(!own.retire(1, |_| true) && own.is_serial(2));
+        assert!(own.closing().eq(slot));
+        let free = own.slot(|_| false).unwrap();
+        assert_eq!(free, u32::from(used), "one that nobody has");
+        own.free(free);
+    }
+    // It becomes another's while its slots are looked at.
+    let (f, _fd) = Family::create().unwrap();
+    let own = an_arena(&f);
+    let n = own.slot(|_| false).unwrap();
+    own.close(n);
+    let gives = core::cell::Cell::new(true);
+    let over = |_| {
+        if gives.replace(false) {
+            assert!(own.retire(1, |_| true));
+            own.release();
+            an_arena(&f);
+            let n = own.slot(|_| false).unwrap();
+            own.close(n);
+        }
+        true
+    };
+    assert!(!own.retire(1, over) && own.is_serial(2) && own.closing().eq([n]));
 }
 
 #[test]

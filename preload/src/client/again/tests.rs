@@ -1,0 +1,46 @@
+use dp_channel::arena::Geometry;
+use dp_channel::slot::Tuple;
+
+use super::*;
+use crate::client::given::MAPPED;
+use crate::{client, testing};
+
+/// A relative has given the entry to another arena: what the memory of the former says of a slot, it does not say of that one's.
+#[test]
+fn a_slot_is_not_freed_by_the_word_of_a_former_arena() {
+    testing::start();
+    let family = state::family().expect("started");
+    let i = ARENAS - 1;
+    let (own, server) = (family.arena(i), tcp::Addr { ip: [1; 16], port: 1, scope: 0 });
+    let former = own.claim(server, 0).expect("an entry");
+    let (arena, _memory) = Arena::create(Geometry { slots: 64, lines: 64, spare: 1024 }).expect("an arena");
+    assert!(arena.bring(0), "no addresses");
+    let slot = arena.slot(0).expect("mapped");
+    let generation = slot.offer(&Tuple::default(), 1, 1, 1);
+    let left = [Side::Client, Side::Server].map(|side| slot.leave(generation, side));
+    assert_eq!(left, [false, true]);
+    assert!(both_left(&arena, 0));
+    // One that both sides have left, and that has a spare ring.
+    arena.edge(0, Side::Client).expect("mapped").tx.go_over(1);
+    MAPPED[i].serial.store(former, Ordering::Release);
+    MAPPED[i].arena.store(state::leak_value(arena).expect("a page") as usize, Ordering::Release);
+
+    assert!(own.retire(former, |_| true));
+    own.release();
+    let next = own.claim(server, 0).expect("an entry");
+    assert_eq!(own.slot(|_| false), Some(0));
+    own.close(0);
+    client::walking(|| {
+        look_in_passing(family, i, &arena);
+        look_through(family, i, &arena, &mut 1);
+        recover_spares(family, i, &arena);
+    });
+    assert!(own.closing().eq([0]), "its server has not left");
+    // As if that were the arena.
+    MAPPED[i].serial.store(next, Ordering::Release);
+    client::walking(|| recover_spares(family, i, &arena));
+    assert_eq!(own.closings(), 0);
+    MAPPED[i].arena.store(0, Ordering::Release);
+    assert!(own.retire(next, |_| true));
+    own.release();
+}
