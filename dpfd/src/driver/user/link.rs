@@ -177,6 +177,12 @@ impl Link {
         matches!(self.destination, Destination::Unknown) && !core::mem::replace(&mut self.wanted, true)
     }
 
+    /// Whether the next message that the service takes for this link is tried at once: the destination is there, and no earlier one
+    /// waits for room.
+    pub fn is_free(&self) -> bool {
+        !matches!(self.destination, Destination::Unknown) && !self.rests && self.backlog.is_empty()
+    }
+
     /// Whether something waits here for a destination.
     pub fn waits(&self) -> bool {
         self.queued > 0 || !self.wakers.is_empty()
