@@ -218,9 +218,11 @@ impl Inner {
                     let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
                     running.gate.keep_from_children(routes.as_fd());
                 }
-                if self.turns.is_due(running.next) {
-                    self.wake();
-                }
+            } else if !running.hurries(now) {
+                return;
+            }
+            if self.turns.is_due(running.next) {
+                self.wake();
             }
         });
         visited.then_some(all)
@@ -257,6 +259,13 @@ impl Running {
     /// Takes what routes have.
     fn receive(&mut self, now: u64) -> usize {
         (0..self.routes).map(|route| self.gate.node.receive(now, route)).sum()
+    }
+
+    /// Whether something is due earlier, though nothing came: a proxy had no room, or a route may not work any more.
+    fn hurries(&mut self, now: u64) -> bool {
+        let next = self.gate.next_in_vain(now).filter(|next| *next < self.next);
+        self.next = next.unwrap_or(self.next);
+        next.is_some()
     }
 
     /// What came is answered, what can be sent is, and what is due is done.
