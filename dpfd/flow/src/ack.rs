@@ -2,10 +2,10 @@
 //!
 //! At once where the sender can do something with it: a part that came out of order or twice, a gap that closed, a
 //! question, room where there was none. Else after a few parts, or a moment later: often a frame goes back anyway, and
-//! takes it along. Where one did lately, each time, as in an exchange of questions and answers, the moment is longer: it is the
-//! time of a timer that would be set for each question, and taken back.
+//! takes it along. Where one did lately, each time, as in an exchange of questions and answers, the moment is longer, or a timer
+//! would be set for each question and taken back.
 
-/// So many acknowledgements in a row were taken along, and the next one waits so many times as long.
+/// Where so many acknowledgements in a row were taken along, the next one waits so many times as long.
 const ALONG: u8 = 8;
 const LONGER: u64 = 5;
 
@@ -13,7 +13,7 @@ const LONGER: u64 = 5;
 /// takes, since some may not have come.
 pub(crate) const ALONG_LIKELY: u8 = ALONG / 2;
 
-/// How long an acknowledgement may wait of which `delay` is said.
+/// How long an acknowledgement waits at most that is put off by `delay`.
 pub(crate) fn longest(delay: u64) -> u64 {
     delay.saturating_mul(LONGER)
 }

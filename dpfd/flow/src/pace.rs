@@ -42,7 +42,7 @@ impl Pace {
         !self.told
     }
 
-    /// When to send again that which may not leave now; more may, where the speed is learned, than a frame.
+    /// When to try again what may not leave now. Where the speed is learned, more than one frame may leave then.
     pub fn next(&self) -> u64 {
         if self.told {
             self.next

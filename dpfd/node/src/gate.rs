@@ -161,7 +161,7 @@ impl Gate {
     /// The gateway is to end. Whether nothing is left for which it would wait: no node that is not down has to acknowledge
     /// anything, and no program here can send it more.
     pub fn is_through(&mut self, now: u64) -> bool {
-        // First: who let go had put it there before.
+        // Before what they sent is taken: whoever has let go by then had put all of it there.
         let peers = self.node.peers();
         let up: Vec<_> =
             peers.iter().filter(|peer| peer.current().is_some()).map(|peer| peer.nid()).collect();
@@ -169,8 +169,8 @@ impl Gate {
         self.take_all(now) == 0 && !attached && !self.node.waits_for_others()
     }
 
-    /// What a child of a fork must not have, and `copy`, which may be one of that: as long as it lives, the next gateway could not
-    /// have it.
+    /// A child of a fork has no descriptor of a route or of the door, nor `copy`, which may be a route's: as long as the child lives,
+    /// the next gateway could not have what they stand for.
     pub fn keep_from_children(&self, copy: BorrowedFd<'_>) {
         let mut all = vec![self.door.listener().as_fd(), copy];
         for route in self.node.routes() {
@@ -193,6 +193,12 @@ impl Gate {
     /// When something is due next, beside what [`Gate::resume`] says.
     pub fn next_timeout(&mut self) -> Option<u64> {
         [self.node.next_timeout(), self.node.local().next_sweep()].into_iter().flatten().min()
+    }
+
+    /// The same where nothing came: what may be due earlier than it was, all the same.
+    pub fn next_in_vain(&mut self, now: u64) -> Option<u64> {
+        let resume = self.node.local().has_paused().then_some(now + RESUME);
+        [self.node.next_refresh(), resume].into_iter().flatten().min()
     }
 
     /// Takes what is in the proxies that are looked at.

@@ -28,7 +28,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dp_edge::sys::process;
 use dp_edge::turns::{Turns, LATE};
@@ -53,8 +53,8 @@ const ROUNDS: usize = 64;
 /// How long a program waits at the end of its gateway for acknowledgements.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// The gateway inside this process, until dropped: dropping it waits until what was sent to other nodes before is acknowledged, up
-/// to two seconds, and not for nodes that are down.
+/// The gateway inside this process, until dropped: dropping it waits until what was sent to other nodes before is acknowledged, and
+/// other programs of the node have let go of it, up to two seconds, and not for nodes that are down.
 #[derive(Debug)]
 pub struct InProcess {
     inner: Arc<Inner>,
@@ -157,7 +157,7 @@ impl Drop for InProcess {
             return;
         }
         if self.helper.is_some() {
-            gateway::flush(ENDING);
+            self.inner.hand_on();
         }
         self.inner.ends.store(true, Ordering::Release);
         self.inner.wake();
@@ -218,12 +218,40 @@ impl Inner {
                     let routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
                     running.gate.keep_from_children(routes.as_fd());
                 }
-                if self.turns.is_due(running.next) {
-                    self.wake();
-                }
+            } else if !running.hurries(now) {
+                return;
+            }
+            if self.turns.is_due(running.next) {
+                self.wake();
             }
         });
         visited.then_some(all)
+    }
+
+    /// What was sent is acknowledged, and who sends on waits for the next gateway.
+    fn hand_on(&self) {
+        let end = Instant::now() + ENDING;
+        // Who is asked to let go has its proxy by then: one that waits for it would wait for the next gateway.
+        gateway::hand_over(ENDING);
+        if let Some(running) = &mut *self.lock() {
+            running.gate.node.local().stop();
+        }
+        while !self.is_through() && Instant::now() < end {
+            process::rest(Duration::from_millis(1));
+        }
+    }
+
+    fn is_through(&self) -> bool {
+        let mut is_through = false;
+        let visited = self.visit(
+            || self.get(),
+            |running, now| {
+                is_through = running.gate.is_through(now);
+                // What that took is to be sent.
+                usize::from(!is_through)
+            },
+        );
+        visited.is_some() && is_through
     }
 
     fn take_left(&self, running: &mut Running, now: u64) -> usize {
@@ -257,6 +285,13 @@ impl Running {
     /// Takes what routes have.
     fn receive(&mut self, now: u64) -> usize {
         (0..self.routes).map(|route| self.gate.node.receive(now, route)).sum()
+    }
+
+    /// Whether something is due earlier, though nothing came: a proxy had no room, or a route may not work any more.
+    fn hurries(&mut self, now: u64) -> bool {
+        let next = self.gate.next_in_vain(now).filter(|next| *next < self.next);
+        self.next = next.unwrap_or(self.next);
+        next.is_some()
     }
 
     /// What came is answered, what can be sent is, and what is due is done.

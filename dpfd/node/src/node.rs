@@ -55,6 +55,9 @@ pub struct Node<L: Local> {
     /// Which of them are to be listened to may have changed; they were refreshed.
     heard_changed: bool,
     was_refreshed: bool,
+    /// They are to be refreshed once more, whatever else happens: one was asked, and may have said that its interface is down, or one
+    /// did not work, and does not tell when it does again.
+    is_refresh_due: bool,
     peers: Vec<Peer<L::Message>>,
     by_nid: HashMap<Nid, usize>,
     /// Of each address of the NART: whose it is, and which of that node's routes.
@@ -92,6 +95,7 @@ impl<L: Local> Node<L> {
             fails: vec![0; routes.len()],
             heard_changed: false,
             was_refreshed: false,
+            is_refresh_due: false,
             routes,
             by_nid: peers.iter().enumerate().map(|(at, peer)| (peer.nid(), at)).collect(),
             by_address: peers.iter().enumerate().flat_map(ways).collect(),
@@ -195,6 +199,7 @@ impl<L: Local> Node<L> {
         if !self.is_heard(route) {
             return 0;
         }
+        self.is_refresh_due = true;
         let Some(mut received) = self.received[route].take() else { return 0 };
         if received.slot() < self.routes[route].slot() {
             received = Received::new(SLOTS, self.routes[route].slot());
@@ -294,10 +299,12 @@ impl<L: Local> Node<L> {
             more |= peer.turn(now, routes, &mut around);
         }
         if now >= self.refreshed.saturating_add(REFRESH) {
-            (self.refreshed, self.was_refreshed) = (now, true);
+            (self.refreshed, self.was_refreshed, self.is_refresh_due) = (now, true, false);
             for (route, fails) in self.routes.iter_mut().zip(&mut self.fails) {
                 // What it says, sending says as well.
-                if route.refresh().is_ok() && *fails >= FAILS {
+                let works = route.refresh().is_ok();
+                self.is_refresh_due |= !works;
+                if works && *fails >= FAILS {
                     (*fails, self.heard_changed) = (0, true);
                 }
             }
@@ -309,7 +316,12 @@ impl<L: Local> Node<L> {
 
     /// When to call [`Node::turn`] again at the latest; none: when something has happened.
     pub fn next_timeout(&self) -> Option<u64> {
-        self.peers.iter().filter_map(Peer::next_timeout).min()
+        self.peers.iter().filter_map(Peer::next_timeout).chain(self.next_refresh()).min()
+    }
+
+    /// When that is due for the routes alone.
+    pub fn next_refresh(&self) -> Option<u64> {
+        self.is_refresh_due.then(|| self.refreshed.saturating_add(REFRESH))
     }
 
     /// Whether such messages can be acknowledged soon: their nodes are not down.

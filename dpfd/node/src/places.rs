@@ -19,8 +19,8 @@
 //! of a flow makes room that nobody has used for long (`places/rest.rs`).
 //!
 //! The folder may be a group's. A file there that somebody else could write to, or make shorter, is not used: what he wrote would count
-//! as delivered, and a store to what is missing ends the process. So does one for which there is no room, so that is taken
-//! beforehand.
+//! as delivered, and a store to what is missing ends the process. So does a store for which the file system has no room, which is
+//! why that room is taken beforehand.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};

@@ -1,6 +1,6 @@
 //! A timer that is left as it is while what is due is put off: each message puts an acknowledgement or a time-out off, and a time that
-//! is part of a sleep is given to the hardware and taken back for each of them. In a virtual machine both leave it, 4 us each. This
-//! one rings once in vain instead, when the time comes that was due first.
+//! is part of a sleep is given to the hardware and taken back for each of them. In a virtual machine each of the two is an exit to the
+//! host, 4 us. This one rings once in vain instead, when the time comes that was due first.
 
 use std::os::fd::{AsFd, BorrowedFd};
 

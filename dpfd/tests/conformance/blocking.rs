@@ -123,33 +123,44 @@ pub fn a_missing_target_does_not_hold_up_others(d: Driver) {
     }
 }
 
+/// Two endpoints, the second with such a pool, whose messages go directly: as often as it takes until calls do not look at the
+/// descriptor any more.
+fn acquainted(d: Driver, pool: Option<usize>) -> (dpfd::Endpoint, dpfd::Endpoint) {
+    let (a, b) = pair(d);
+    if let Some(pool) = pool {
+        b.pool(pool).expect("a pool");
+    }
+    for i in 0..100 {
+        a.send(&numbered(i, 16)).expect("room");
+        let got = if pool.is_some() { recv(&b) } else { read(&b) };
+        assert_eq!(number_of(&got), i);
+    }
+    (a, b)
+}
+
+/// More than the service takes, and less than the descriptor has room for: others would fit behind them.
+fn send_some_to_nobody(d: Driver, a: &dpfd::Endpoint) {
+    let nobody = local(numbers(1));
+    a.set_nonblocking(true).expect("a flag");
+    for i in 0..100 {
+        if let Err(error) = a.send_to(&numbered(i, 100), nobody) {
+            // The kernel keeps none for who is not there.
+            assert!(is_would_block(&error) && d == Driver::Kernel, "{error}");
+        }
+    }
+    a.set_nonblocking(false).expect("a flag");
+    thread::sleep(SHORT);
+}
+
 pub fn a_few_messages_for_nobody_do_not_hold_up_others_either(d: Driver) {
-    // More than the service takes, and less than the descriptor has room for: others would fit behind them.
     for pool in [None, Some(4096)] {
-        let (a, b) = pair(d);
-        if let Some(pool) = pool {
-            b.pool(pool).expect("a pool");
-        }
-        // As above, and until its sender has heard of it.
-        for i in 0..100 {
-            a.send(&numbered(i, 16)).expect("room");
-            let got = if pool.is_some() { recv(&b) } else { read(&b) };
-            assert_eq!(number_of(&got), i);
-        }
+        let (a, b) = acquainted(d, pool);
         if pool.is_some() {
             until("an edge", || is_direct(d, &a, &b));
         } else {
             thread::sleep(SHORT);
         }
-        a.set_nonblocking(true).expect("a flag");
-        let nobody = local(numbers(1));
-        for i in 0..100 {
-            if let Err(error) = a.send_to(&numbered(i, 100), nobody) {
-                // The kernel keeps none for who is not there.
-                assert!(is_would_block(&error) && d == Driver::Kernel, "{error}");
-            }
-        }
-        a.set_nonblocking(false).expect("a flag");
+        send_some_to_nobody(d, &a);
         let sender = thread::spawn(move || {
             (0..2000).for_each(|i| a.send(&numbered(i, 1000)).expect("room"));
             a
@@ -166,34 +177,64 @@ pub fn a_few_messages_for_nobody_do_not_hold_up_others_either(d: Driver) {
 
 pub fn a_receiver_that_comes_back_is_found_behind_messages_for_nobody(d: Driver) {
     for pool in [None, Some(4096)] {
-        let (a, b) = pair(d);
-        if let Some(pool) = pool {
-            b.pool(pool).expect("a pool");
-        }
-        for i in 0..100 {
-            a.send(&numbered(i, 16)).expect("room");
-            let got = if pool.is_some() { recv(&b) } else { read(&b) };
-            assert_eq!(number_of(&got), i);
-        }
-        a.set_nonblocking(true).expect("a flag");
-        let nobody = local(numbers(1));
-        for i in 0..100 {
-            if let Err(error) = a.send_to(&numbered(i, 100), nobody) {
-                // The kernel keeps none for who is not there.
-                assert!(is_would_block(&error) && d == Driver::Kernel, "{error}");
-            }
-        }
-        thread::sleep(SHORT);
+        let (a, b) = acquainted(d, pool);
+        send_some_to_nobody(d, &a);
         let n = b.dpid();
         drop(b);
         thread::sleep(SHORT);
         let b = reopen(d, n);
         thread::sleep(Duration::from_millis(200));
+        a.set_nonblocking(true).expect("a flag");
         for i in 0..3 {
             a.send(&numbered(i, 16)).expect("room");
             assert!(becomes_readable(&b), "message {i}");
             assert_eq!(number_of(&recv(&b)), i);
         }
+    }
+}
+
+/// The receiver is gone before there is anything for nobody, and what is sent to the next one while that is away is behind it.
+pub fn the_next_receiver_gets_what_is_behind_messages_for_nobody(d: Driver) {
+    for (pool, fills) in [(None, false), (Some(4096), false), (Some(4096), true)] {
+        let (a, b) = acquainted(d, pool);
+        let n = b.dpid();
+        drop(b);
+        thread::sleep(SHORT);
+        if fills {
+            a.set_nonblocking(true).expect("a flag");
+            fill(&a, local(numbers(1)), 1000);
+            a.set_nonblocking(false).expect("a flag");
+        } else {
+            send_some_to_nobody(d, &a);
+        }
+        let sender = thread::spawn(move || {
+            (0..20).for_each(|i| a.send(&numbered(i, 1000)).expect("room"));
+            a
+        });
+        thread::sleep(SHORT);
+        let b = reopen(d, n);
+        for i in 0..20 {
+            assert!(becomes_readable(&b), "message {i}");
+            assert_eq!(number_of(&recv(&b)), i);
+        }
+        // One that nobody sent anything to before.
+        let a = sender.join().expect("the sender");
+        let other = open(d, numbers(1));
+        a.send_to(&numbered(7, 16), other.addr()).expect("room");
+        assert!(becomes_readable(&other));
+        assert_eq!(number_of(&recv(&other)), 7);
+    }
+}
+
+pub fn plain_writes_do_not_wait_behind_messages_for_nobody(d: Driver) {
+    let (a, b) = pair(d);
+    write(&a, &numbered(0, 16));
+    assert_eq!(number_of(&read(&b)), 0);
+    send_some_to_nobody(d, &a);
+    for i in 1..10 {
+        write(&a, &numbered(i, 16));
+        assert!(becomes_readable(&b), "message {i}");
+        assert_eq!(number_of(&read(&b)), i);
     }
 }
 

@@ -51,7 +51,9 @@ macro_rules! all_of_it {
             blocking: nothing_there_is_eagain, no_room_is_eagain_and_nothing_is_lost,
                 a_receiver_waits_for_a_message, a_sender_waits_for_room, a_sender_waits_for_its_target,
                 a_missing_target_does_not_hold_up_others, a_few_messages_for_nobody_do_not_hold_up_others_either,
-                a_receiver_that_comes_back_is_found_behind_messages_for_nobody, plain_reads_and_writes_wait,
+                a_receiver_that_comes_back_is_found_behind_messages_for_nobody,
+                the_next_receiver_gets_what_is_behind_messages_for_nobody,
+                plain_writes_do_not_wait_behind_messages_for_nobody, plain_reads_and_writes_wait,
                 a_signal_interrupts, a_signal_interrupts_brief_sleeps,
                 a_handler_that_restarts_interrupts_none, a_receive_timeout_holds;
             readiness: poll_tells_a_plain_message, poll_is_quiet_after_the_last, pollout_while_there_is_room,

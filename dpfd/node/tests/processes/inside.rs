@@ -15,7 +15,7 @@ use nix::time::{clock_gettime, ClockId};
 use crate::kit::{
     echo, exchange, exchange_by, in_time, number_of, numbered, open, until, Child, Node, SEALED,
 };
-use crate::{port, there, two_nodes, ECHO};
+use crate::{lose_nothing_of_a_sender_that_goes_on, port, there, two_nodes, ECHO};
 
 /// A program that answers.
 fn answers(node: &Node) -> Child {
@@ -64,6 +64,23 @@ fn other_programs_of_the_node_may_use_it() {
     until("a gateway", || one.status().is_some());
     one.run(|| exchange(there(2), 200)).ok();
     [server, host].into_iter().for_each(Child::kill);
+}
+
+#[test]
+fn one_that_ends_loses_nothing_of_another_program_of_the_node_that_sends_on() {
+    let start = |node: &Node| {
+        let (tell, mut told) = UnixStream::pair().expect("a pair");
+        let host = node.run(|| {
+            let _gateway = node.inside();
+            told.read_exact(&mut [0]).is_ok()
+        });
+        until("a gateway", || node.status().is_some());
+        (host, tell)
+    };
+    lose_nothing_of_a_sender_that_goes_on(two_nodes(), start, |(host, mut tell)| {
+        tell.write_all(b"x").expect("the host");
+        host.ok();
+    });
 }
 
 /// Between two nodes, each of which believes that the other one is at an address of this: of all frames some are lost, some come
@@ -381,7 +398,7 @@ pub fn fork_a_sleeper(mut tell: &UnixStream) {
     }
 }
 
-/// The one of which that told.
+/// The number of the child of which that told.
 pub fn sleeper(mut told: &UnixStream) -> nix::unistd::Pid {
     let mut number = [0; 4];
     told.read_exact(&mut number).expect("a number");

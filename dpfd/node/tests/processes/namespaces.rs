@@ -5,8 +5,8 @@ use std::time::Duration;
 use dpfd::Addr;
 
 use crate::kit::{
-    echo, exchange, namespaces_are_possible, number_of, numbered, open, receive_all, until, Child, Network,
-    Node, SEALED,
+    echo, exchange, in_time, namespaces_are_possible, number_of, numbered, open, receive_all, until, Child,
+    Network, Node, SEALED,
 };
 
 const ECHO: u16 = 7000;
@@ -32,12 +32,7 @@ impl Cluster {
         let networks: Vec<Network> = (1..=count)
             .map(|n| {
                 let network = Network::new();
-                network.cable("dp0", &switch, &format!("port{n}"));
-                switch.ip(&format!("link set port{n} master bridge"));
-                network.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
-                network.ip(&format!("addr add 10.0.0.{n}/24 dev dp0"));
-                switch.ip(&format!("link set port{n} up"));
-                network.up("dp0");
+                network.connect(n, &switch);
                 network
             })
             .collect();
@@ -47,6 +42,16 @@ impl Cluster {
 }
 
 impl Network {
+    /// Makes interface dp0 of node N, on the cable to the bridge.
+    fn connect(&self, n: u16, switch: &Network) {
+        self.cable("dp0", switch, &format!("port{n}"));
+        switch.ip(&format!("link set port{n} master bridge"));
+        self.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
+        self.ip(&format!("addr add 10.0.0.{n}/24 dev dp0"));
+        switch.ip(&format!("link set port{n} up"));
+        self.up("dp0");
+    }
+
     fn up_bridge(&self) {
         self.ip("link set bridge type bridge forward_delay 0");
         self.ip("link set bridge up");
@@ -266,6 +271,31 @@ fn a_cable_is_pulled_and_put_back_and_nothing_is_lost() {
     }
     Child::all_ok(vec![sender, receiver]);
     gateways.into_iter().for_each(Child::kill);
+}
+
+/// Nobody sends anything meanwhile, so nothing else has the gateway look at its interface.
+#[test]
+fn an_interface_that_is_made_anew_is_found_by_a_gateway_that_has_nothing_to_do() {
+    if !namespaces_are_possible("interface made anew") {
+        return;
+    }
+    for inside in [false, true] {
+        let cluster = Cluster::new(2, "\"eth:dp0/02:00:00:00:00:0N\"");
+        let [one, two] = &cluster.nodes[..] else { unreachable!() };
+        let here = one.gateway();
+        let there_ = (!inside).then(|| two.gateway());
+        let answers = two.run(|| {
+            let _gateway = inside.then(|| two.inside());
+            echo(ECHO)
+        });
+        until("a gateway", || two.status().is_some());
+        std::thread::sleep(Duration::from_millis(1500));
+        cluster.networks[1].ip("link del dp0");
+        std::thread::sleep(Duration::from_millis(100));
+        cluster.networks[1].connect(2, &cluster.switch);
+        one.run(|| in_time(|| exchange(there(2), 50))).ok();
+        there_.into_iter().chain([answers, here]).for_each(Child::kill);
+    }
 }
 
 /// Interfaces of both nodes get another MTU while messages go both ways: what was on its way is cut anew.

@@ -15,7 +15,7 @@ const STEADY: u16 = 7000;
 const KILLED: u16 = 7001;
 /// The last message of a sender.
 const LAST: u64 = 1 << 58;
-/// Number of the first message of each sender that takes a killed one's place, by how many were before it.
+/// The number of a sender's first message is how many were killed before it, times two to this.
 const GENERATION: u32 = 40;
 
 /// Lengths from nothing to 1 MiB.
@@ -69,7 +69,7 @@ fn send(to: Addr, first: u64, end: Instant) -> bool {
     true
 }
 
-/// What a process of the kernel's file of its state has in that line, KiB.
+/// What the kernel says of a process in that line of its state, KiB.
 fn memory(of: &Child, line: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", of.pid())).expect("it lives");
     let found = status.lines().find_map(|text| text.strip_prefix(line)).expect("the kernel tells");

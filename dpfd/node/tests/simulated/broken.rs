@@ -12,10 +12,11 @@ use dp_route::{Counters, Frames, PeerAddr, Received, Route};
 
 use crate::world::Programs;
 
-/// One that fails to say what came, as long as it is broken.
+/// One that fails to say what came, as long as it is broken, or only that it does not work.
 #[derive(Default)]
 struct Broken {
     broken: Arc<AtomicBool>,
+    is_down: Arc<AtomicBool>,
     asked: Arc<AtomicU32>,
     counters: Counters,
 }
@@ -47,7 +48,7 @@ impl Route for Broken {
         None
     }
     fn refresh(&mut self) -> io::Result<()> {
-        if self.broken.load(Ordering::Relaxed) {
+        if self.broken.load(Ordering::Relaxed) || self.is_down.load(Ordering::Relaxed) {
             return Err(io::Error::from_raw_os_error(nix::libc::EPROTO));
         }
         Ok(())
@@ -88,5 +89,35 @@ fn a_route_that_fails_each_time_is_not_asked_until_it_works_again() {
         node.receive(5 * SECOND, 0);
     }
     assert!(node.is_heard(0));
+    std::fs::remove_file(file).expect("the file");
+}
+
+/// Nothing else wakes a node that nobody sends anything to.
+#[test]
+fn a_route_that_does_not_work_is_looked_at_until_it_does() {
+    const SECOND: u64 = 1_000_000_000;
+    let file = std::env::temp_dir().join(format!("dp-node-down-{}", std::process::id()));
+    let route = Broken::default();
+    let flags = [route.broken.clone(), route.is_down.clone()];
+    let mut node = node(route, &file);
+    let mut now = SECOND;
+    node.turn(now);
+    assert_eq!(node.next_timeout(), None);
+    for flag in flags {
+        flag.store(true, Ordering::Relaxed);
+        // Its descriptor tells, once: sooner than it would be looked at.
+        (0..20).for_each(|_| assert_eq!(node.receive(now + 1, 0), 0));
+        node.turn(now + 1);
+        for _ in 0..3 {
+            assert_eq!(node.next_timeout(), Some(now + SECOND));
+            now += SECOND;
+            node.turn(now);
+        }
+        flag.store(false, Ordering::Relaxed);
+        now += SECOND;
+        node.turn(now);
+        assert!(node.is_heard(0));
+        assert_eq!(node.next_timeout(), None, "nobody is woken any more");
+    }
     std::fs::remove_file(file).expect("the file");
 }

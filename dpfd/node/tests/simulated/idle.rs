@@ -20,7 +20,7 @@ fn an_idle_node_sends_nothing_and_then_sleeps() {
     for (network, seed) in [("sim", 8), ("encrypted", 9)] {
         let mut world = World::new(2, &[network], seed);
         world.programs(2).open(4000, usize::MAX);
-        assert_eq!(world.node(1).next_timeout(), None, "nobody wants anything");
+        assert!(world.sleeps(1), "nobody wants anything");
         world.send((1, 5000), (2, 4000), b"hello".to_vec());
         world.until(SOON, "the message", |world| world.node(1).waiting() == 0);
         world.run(Duration::from_secs(5));
@@ -36,7 +36,7 @@ fn an_idle_node_sends_nothing_and_then_sleeps() {
         world.run(Duration::from_secs(30));
         assert_eq!((flows(&mut world, 1), flows(&mut world, 2)), (0, 0), "and is forgotten");
         if network == "sim" {
-            assert_eq!(world.node(1).next_timeout(), None, "nothing is left to do");
+            assert!(world.sleeps(1), "nothing is left to do");
         }
         // And begins anew, where it was.
         world.send((1, 5000), (2, 4000), b"again".to_vec());

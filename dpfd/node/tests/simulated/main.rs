@@ -93,6 +93,35 @@ fn who_does_not_read_stops_his_senders_and_nobody_else() {
     }
 }
 
+/// Its messages are on their way, with its gateway, or kept there in part.
+#[test]
+fn who_comes_after_one_who_did_not_read_gets_what_that_one_had_not_and_others_go_on() {
+    for away in [0, 1, 120] {
+        let mut world = World::new(2, &["sim"], 9);
+        world.networks[0].1.set_usual(Link { delay: Duration::from_micros(20), ..Link::default() });
+        world.programs(2).open(4000, 3);
+        world.programs(2).open(4001, usize::MAX);
+        for i in 0..60 {
+            world.send((1, 5000), (2, 4000), numbered(i, length(i)));
+        }
+        world.run(Duration::from_secs(2));
+        assert_eq!(world.programs(2).count(4000), 3);
+        world.programs(2).0.borrow_mut().remove(&4000);
+        for i in 60..80 {
+            world.send((1, 5000), (2, 4000), numbered(i, length(i)));
+        }
+        world.run(Duration::from_secs(away));
+        for i in 0..20 {
+            world.send((1, 5000), (2, 4001), numbered(i, 3000));
+        }
+        world.until(Duration::from_secs(1), "who reads", |world| world.programs(2).count(4001) == 20);
+        world.programs(2).open(4000, usize::MAX);
+        world.until(Duration::from_secs(5), "the next one", |world| world.node(1).waiting() == 0);
+        let expected: Vec<_> = (3..80).map(|i| numbered(i, length(i))).collect();
+        assert!(world.programs(2).got(4000) == expected, "away for {away} s");
+    }
+}
+
 #[test]
 fn receivers_that_do_not_read_leave_room_for_messages_to_others() {
     for bytes in [64 << 20, 1 << 20] {

@@ -248,6 +248,13 @@ impl World {
         self.networks.iter().for_each(|(_, network)| network.advance(Duration::from_nanos(by)));
     }
 
+    /// Whether a node is woken no more by what is due, once it has looked at its routes for the last time.
+    pub fn sleeps(&mut self, nid: Nid) -> bool {
+        let now = self.now() + 1_000_000_000;
+        self.node(nid).turn(now);
+        self.node(nid).next_timeout().is_none()
+    }
+
     /// Until it is so, for so much of the world's time.
     pub fn until(&mut self, limit: Duration, what: &str, mut so: impl FnMut(&mut World) -> bool) {
         let end = self.now() + limit.as_nanos() as u64;

@@ -122,8 +122,15 @@ impl UserEndpoint {
                 }
                 return Ok(Some(Until::Direct));
             }
+            // Before the service has the message: it may leave the pair alone, for what it holds for others.
+            if link.is_to_be_found() {
+                self.process.command(Command::Attach(self.entry.serial, link.to));
+            }
             let Some(stuck) = self.enqueue(link, fd, load)? else {
                 tx.queued(ix);
+                if tx.is_held_up(ix) {
+                    self.process.command(Command::Resume(self.entry.serial));
+                }
                 return Ok(None);
             };
             let link = &mut tx.links[ix];

@@ -81,8 +81,8 @@ impl UserEndpoint {
         }
     }
 
-    /// Whether an endpoint that is reached has room now for a message of so many bytes, which is not said of one that reads
-    /// plainly. Nobody but this endpoint can use that up.
+    /// Whether an endpoint that is reached has room now for a message of so many bytes. Nobody but this endpoint can use that up,
+    /// unless the other one reads plainly.
     ///
     /// # Errors
     ///
@@ -123,6 +123,7 @@ impl UserEndpoint {
 #[cfg(not(loom))]
 mod tests {
     use std::io::IoSlice;
+    use std::os::fd::AsRawFd;
     use std::sync::atomic::Ordering;
     use std::time::{Duration, Instant};
 
@@ -137,6 +138,26 @@ mod tests {
             assert!(Instant::now() < end, "{to:?} is there");
             std::thread::sleep(Duration::from_micros(200));
         }
+    }
+
+    #[test]
+    fn one_that_reads_plainly_has_room_for_what_its_descriptor_takes() {
+        let ((_from_fd, from), address) = (testing::open(0), Addr::local(7107));
+        let (to_fd, to) = testing::open(address.dpid);
+        let has_room = |bytes| from.has_room(address, bytes).expect("it is open");
+        assert!(!has_room(1), "it is not known");
+        deposit(&from, address);
+        assert!(has_room(100_000) && !has_room(16 << 20));
+        let (message, mut count) = ([7; 30_000], 1);
+        let pieces = [IoSlice::new(&message)];
+        while from.deposit(address, Parts::new(&pieces), &mut || ()).expect("memory") == Deposit::Done {
+            count += 1;
+        }
+        assert!(!has_room(1), "behind {count} messages");
+        for _ in 0..count {
+            assert!(to.read_now(to_fd.as_raw_fd(), &mut vec![0; 1 << 16]).expect("no error").is_some());
+        }
+        assert!(has_room(100_000));
     }
 
     /// As who answers short programs, each of which ends.

@@ -138,10 +138,10 @@ impl Gateway {
     }
 }
 
-/// Waits until what endpoints of this process have sent to other nodes is with its gateway, and where that is inside this process
-/// acknowledged, or `limit` is over. Whether it is. What waits for an endpoint of this node is not waited for.
-pub fn flush(limit: Duration) -> bool {
-    Process::started().is_none_or(|process| process.flush(limit, |to| to.nid != 0))
+/// Waits until what endpoints of this process have sent to other nodes is with its gateway, or `limit` is over. Whether it is. What
+/// waits for an endpoint of this node is not waited for.
+pub fn hand_over(limit: Duration) -> bool {
+    Process::started().is_none_or(|process| process.hand_over(limit, |to| to.nid != 0))
 }
 
 impl AsFd for Gateway {

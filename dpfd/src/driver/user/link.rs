@@ -13,7 +13,7 @@ use std::task::Waker;
 
 use super::note::OutOfLinePacket;
 use super::out_edge::OutEdge;
-use super::packet::{refused, Delivery};
+use super::packet::{plain_limit, refused, takes_more, Delivery};
 use super::wakers::{Until, Wakers};
 use crate::addr::Addr;
 use crate::edge::arm::Due;
@@ -177,6 +177,12 @@ impl Link {
         matches!(self.destination, Destination::Unknown) && !core::mem::replace(&mut self.wanted, true)
     }
 
+    /// Whether the next message that the service takes for this link is tried at once: the destination is there, and no earlier one
+    /// waits for room.
+    pub fn is_free(&self) -> bool {
+        !matches!(self.destination, Destination::Unknown) && !self.rests && self.backlog.is_empty()
+    }
+
     /// Whether something waits here for a destination.
     pub fn waits(&self) -> bool {
         self.queued > 0 || !self.wakers.is_empty()
@@ -331,15 +337,13 @@ impl Link {
         Delivery::Done
     }
 
-    /// Whether the receiver has room now for a message of so many bytes, as far as is known. Of one that reads plainly nothing is.
+    /// Whether the receiver has room now for a message of so many bytes, as far as is known.
     pub fn has_room(&mut self, len: usize) -> bool {
         match &mut self.destination {
             Destination::Unknown => false,
-            Destination::Plain(_) => true,
+            Destination::Plain(back) => len <= plain_limit(back) && takes_more(back),
             Destination::Pool { edge: Some(edge), .. } => edge.has_room(len),
-            Destination::Pool { back, edge: None, .. } => {
-                unix::wait(back.as_raw_fd(), libc::POLLOUT, 0).is_ok_and(|now| now != 0)
-            }
+            Destination::Pool { back, edge: None, .. } => takes_more(back),
         }
     }
 

@@ -42,7 +42,15 @@ pub fn ring(back: &OwnedFd) -> bool {
 
 /// The longest packet the kernel takes at once.
 pub fn plain_limit(fd: &OwnedFd) -> usize {
-    let size = raw::getsockopt_int(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0);
     // unix(7) keeps 32 bytes of it for itself.
-    (size.max(32) - 32) as usize
+    (buffer(fd).max(32) - 32) as usize
+}
+
+/// Whether the kernel takes one more packet now. That the descriptor polls writable says more: most of its buffer is empty.
+pub fn takes_more(fd: &OwnedFd) -> bool {
+    raw::ioctl_int(fd.as_raw_fd(), libc::TIOCOUTQ).is_ok_and(|unread| unread < buffer(fd))
+}
+
+fn buffer(fd: &OwnedFd) -> i32 {
+    raw::getsockopt_int(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF).unwrap_or(0)
 }

@@ -184,14 +184,28 @@ impl Process {
         held(&self.endpoints).remove(&serial);
     }
 
-    /// Waits until everything sent to `which` addresses is with its receiver, or `limit` is over. Whether it is.
-    pub fn flush(&self, limit: Duration, which: impl Fn(Addr) -> bool) -> bool {
+    /// Waits until everything sent is with its receiver, or `limit` is over. Whether it is.
+    pub fn flush(&self, limit: Duration) -> bool {
+        // In this order: what is on its way to the gateway inside is with the service, or with that.
+        self.wait_while(limit, || {
+            self.has_unsent(|_| true)
+                || self.shared.inside.get().is_some_and(|inside| inside.has_unacknowledged())
+        })
+    }
+
+    /// The same of what was sent to `which` addresses, whose receivers may be proxies.
+    pub fn hand_over(&self, limit: Duration, which: impl Fn(Addr) -> bool) -> bool {
+        self.wait_while(limit, || self.has_unsent(&which))
+    }
+
+    fn has_unsent(&self, which: impl Fn(Addr) -> bool) -> bool {
+        self.endpoints().iter().any(|i| i.unsent(&which))
+    }
+
+    fn wait_while(&self, limit: Duration, waits: impl Fn() -> bool) -> bool {
         let end = Instant::now() + limit;
         loop {
-            // In this order: what is on its way to the gateway inside is with the service, or with that.
-            let unsent = self.endpoints().iter().any(|i| i.unsent(&which))
-                || self.shared.inside.get().is_some_and(|inside| inside.has_unacknowledged());
-            if !unsent {
+            if !waits() {
                 return true;
             }
             if Instant::now() >= end {

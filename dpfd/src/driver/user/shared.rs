@@ -13,7 +13,7 @@ use crate::graph::Part;
 pub enum Command {
     /// It has a new destination.
     Attach(u32, Addr),
-    /// Its target changed: what waited for one may go.
+    /// Its target changed, or something that can go is behind what is kept for others: its pair is to be read.
     Resume(u32),
     /// A destination is gone.
     Lost(u32, Addr),

@@ -90,7 +90,7 @@ extern "C" fn at_exit() {
     let generation = process::generation();
     let Ok(current) = place(generation).try_lock() else { return };
     let Some(p) = current.as_ref().filter(|p| p.generation == generation) else { return };
-    p.flush(LINGER, |_| true);
+    p.flush(LINGER);
     for inner in p.endpoints() {
         inner.retire_at_exit();
     }

@@ -9,6 +9,8 @@ use crate::addr::Addr;
 pub const MOST_BACKLOG: usize = 64;
 /// As above.
 pub const MOST_BYTES: usize = 256 * 1024;
+/// So many times as much, where something behind that in the pair can be delivered.
+const BEHIND: usize = 16;
 
 /// What the service has, or will have, of all links together: there may be thousands of them.
 #[derive(Debug, Default)]
@@ -81,9 +83,27 @@ impl Tx {
         absent().map(|link| link.queued as usize).sum::<usize>() >= MOST_BACKLOG || bytes() >= MOST_BYTES
     }
 
-    /// Whether the service may take another message.
+    /// Whether the service may take another message: it has room, or what it holds is in the way of others, and there is not too much
+    /// of it.
     pub fn may_park(&self) -> bool {
-        self.held.backlog < MOST_BACKLOG && self.held.bytes < MOST_BYTES
+        self.has_room(1) || self.has_room(BEHIND) && self.holds_up()
+    }
+
+    fn has_room(&self, times: usize) -> bool {
+        self.held.backlog < times * MOST_BACKLOG && self.held.bytes < times * MOST_BYTES
+    }
+
+    /// Whether the pair may hold a message whose receiver would get it as soon as the service takes it.
+    fn holds_up(&self) -> bool {
+        // Plain writes are not counted before they are taken.
+        let plain = self.target.filter(|_| !self.alone);
+        let mut links = self.links.iter().enumerate();
+        links.any(|(ix, link)| link.is_free() && (link.queued > 0 || plain == Some(ix)))
+    }
+
+    /// Whether the service does not see by itself that it may take what this link has in the pair.
+    pub fn is_held_up(&self, ix: usize) -> bool {
+        !self.has_room(1) && self.links[ix].is_free()
     }
 
     /// Whether the service holds messages.

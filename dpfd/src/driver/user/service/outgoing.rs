@@ -221,11 +221,8 @@ impl Service {
                 let link = &mut tx.links[ix];
                 link.unlink();
                 woken = link.woken();
-                let own = link.waits();
-                // What is sent there next would come to be behind what is kept for others, who may never be there: it is read too late
-                // for its receiver to be looked for then.
-                waits = own || tx.has_backlog();
-                tx.links[ix].wanted = waits;
+                waits = link.waits();
+                link.wanted = waits;
             }
             drop(tx);
             woken.into_iter().for_each(Waker::wake);

@@ -2,7 +2,8 @@
 //!
 //! What the service reads from a pair it must keep: a message whose destination has no room, or does not exist
 //! yet, waits in the *backlog* of its link, so that messages for others go on. Once [`Tx::may_park`] says no, the endpoint's
-//! pair is left alone; it fills up, and the writer waits there.
+//! pair is left alone; it fills up, and the writer waits there. It is read on, up to a limit, once a receiver is there for what is
+//! behind.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
