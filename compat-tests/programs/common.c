@@ -417,6 +417,18 @@ uint64_t now_ms(void) {
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+unsigned long memory_used(const char *field) {
+    char line[256];
+    unsigned long kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    CHECK(file);
+    while (fgets(line, sizeof line, file))
+        if (strncmp(line, field, strlen(field)) == 0)
+            kib = strtoul(line + strlen(field), NULL, 10);
+    fclose(file);
+    return kib;
+}
+
 void sleep_ms(unsigned milliseconds) {
     struct timespec rest = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
     while (milliseconds && nanosleep(&rest, &rest) < 0)

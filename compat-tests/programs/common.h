@@ -132,6 +132,7 @@ void set_nonblocking(int fd, bool on);
 void small_buffer(int fd, int which); /* SO_SNDBUF or SO_RCVBUF: less than a ring holds */
 void no_delay(int fd); /* against the 40 ms that Nagle costs programs writing twice before they read */
 uint64_t now_ms(void);
+unsigned long memory_used(const char *field); /* of this process, KiB: a field of proc_pid_status(5), as "VmSize:" */
 void sleep_ms(unsigned milliseconds);
 void join_child(pid_t child); /* it must exit with status 0 */
 pthread_t start_thread(void *(*run)(void *), void *argument);

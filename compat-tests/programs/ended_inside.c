@@ -14,6 +14,7 @@
  */
 #include "common.h"
 
+#include <sched.h>
 #include <sys/select.h>
 
 #define ENDS 60
@@ -117,7 +118,7 @@ static void wait_and_end(void) {
         going = false;
         pthread_t thread = start_thread(wait_for_ever, NULL);
         while (!going)
-            ;
+            sched_yield(); /* it may need this processor */
         usleep(i % 50);
         if (argument(0, 0))
             pthread_cancel(thread);
@@ -147,7 +148,7 @@ void tester(int fd) {
         going = false;
         pthread_t thread = start_thread(send_for_ever, NULL);
         while (!going)
-            ;
+            sched_yield(); /* it may need this processor */
         usleep(i % 50);
         if (mode_is("cancel"))
             pthread_cancel(thread);

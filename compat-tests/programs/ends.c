@@ -65,7 +65,7 @@ static void drain_loopback(void) {
 }
 
 static void settle(void) {
-    sleep_ms(4);
+    sleep_ms(1);
     drain_loopback();
 }
 

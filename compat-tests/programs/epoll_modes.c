@@ -208,7 +208,7 @@ static void told(int fd) {
         for (int k = 0; !once && k < 3; k++)
             events_within(set, 10); /* an extra edge */
         uint64_t before = cpu_ms();
-        CHECK(polled(set, 300) == 0 && cpu_ms() - before < 40);
+        CHECK(polled(set, 150) == 0 && cpu_ms() - before < 40);
         if (once)
             modify(set, fd, events);
         else

@@ -8,17 +8,6 @@
  */
 #include "common.h"
 
-static unsigned long shared_memory(void) {
-    FILE *file = fopen("/proc/self/status", "r");
-    char line[256];
-    unsigned long kib = 0;
-    CHECK(file);
-    while (fgets(line, sizeof line, file))
-        sscanf(line, "RssShmem: %lu", &kib);
-    fclose(file);
-    return kib;
-}
-
 static void serve_and_end(int fd, long how) {
     char buffer[10000];
     for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;)
@@ -38,12 +27,12 @@ void server(void) {
     for (long i = 0; i < count; i++) {
         int fd = MUST(accept(listener, NULL, NULL));
         if (i == count / 10)
-            before = shared_memory();
+            before = memory_used("RssShmem:");
         if (MUST(fork()) == 0)
             serve_and_end(fd, how == 3 ? i % 3 : how);
         MUST(close(fd));
     }
-    say("RssShmem from %lu to %lu", before, shared_memory());
+    say("RssShmem from %lu to %lu", before, memory_used("RssShmem:"));
     mark("done", 1);
     await_mark("looked");
 }
@@ -53,7 +42,7 @@ void client(void) {
     unsigned long before = 0;
     for (long i = 0; i < count; i++) {
         if (i == count / 10)
-            before = shared_memory();
+            before = memory_used("RssShmem:");
         int fd = connect_there();
         no_delay(fd);
         for (int k = 0; k < 20; k++)
@@ -61,6 +50,6 @@ void client(void) {
         exchange(fd, 10000, (uint64_t)i);
         MUST(close(fd));
     }
-    say("RssShmem from %lu to %lu", before, shared_memory());
+    say("RssShmem from %lu to %lu", before, memory_used("RssShmem:"));
     await_mark("looked");
 }

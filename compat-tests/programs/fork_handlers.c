@@ -103,7 +103,7 @@ static void fork_often(int count) {
 static void *clone_slowly(void *unused) {
     pid_t pid = (pid_t)MUST(syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0));
     if (pid == 0) {
-        sleep_ms(3000);
+        sleep_ms(1500); /* longer than is too long below */
         _exit(0);
     }
     over = true;

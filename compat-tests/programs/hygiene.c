@@ -9,18 +9,6 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
-static unsigned long memory(const char *name) {
-    char line[200];
-    unsigned long value = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-    CHECK(file);
-    while (fgets(line, sizeof line, file))
-        if (strncmp(line, name, strlen(name)) == 0)
-            value = strtoul(line + strlen(name) + 1, NULL, 10);
-    fclose(file);
-    return value;
-}
-
 static void report(long served) {
     struct rlimit limit;
     MUST(getrlimit(RLIMIT_NOFILE, &limit));
@@ -39,8 +27,8 @@ static void report(long served) {
         }
     }
     closedir(folder);
-    say("after %ld: low %d high %d kept %d VmSize %lu RssShmem %lu", served, low, high, kept, memory("VmSize:"),
-        memory("RssShmem:"));
+    say("after %ld: low %d high %d kept %d VmSize %lu RssShmem %lu", served, low, high, kept, memory_used("VmSize:"),
+        memory_used("RssShmem:"));
 }
 
 void server(void) {

@@ -14,17 +14,8 @@ struct size {
 };
 
 static struct size size(void) {
-    char line[200];
-    struct size sum = {0, 0};
-    FILE *file = fopen("/proc/self/status", "r");
-    CHECK(file);
-    while (fgets(line, sizeof line, file))
-        if (strncmp(line, "RssAnon:", 8) == 0 || strncmp(line, "RssShmem:", 9) == 0)
-            sum.resident += atol(strchr(line, ':') + 1);
-        else if (strncmp(line, "VmSize:", 7) == 0)
-            sum.addresses = atol(line + 7);
-    fclose(file);
-    return sum;
+    long resident = (long)(memory_used("RssAnon:") + memory_used("RssShmem:"));
+    return (struct size){resident, (long)memory_used("VmSize:")};
 }
 
 static long how_many(void) {

@@ -6,17 +6,6 @@
 
 #define PIECE (1 << 18)
 
-static unsigned long shared_memory(void) {
-    FILE *file = fopen("/proc/self/status", "r");
-    char line[256];
-    unsigned long kib = 0;
-    CHECK(file);
-    while (fgets(line, sizeof line, file))
-        sscanf(line, "RssShmem: %lu", &kib);
-    fclose(file);
-    return kib;
-}
-
 static char bytes[PIECE];
 
 void server(void) {
@@ -25,7 +14,7 @@ void server(void) {
     unsigned long before = 0;
     for (long i = 0; i < count; i++) {
         if (i == count / 10)
-            before = shared_memory();
+            before = memory_used("RssShmem:");
         int fd = MUST(accept(listener, NULL, NULL));
         for (int k = 0; k < 20; k++) {
             read_exact(fd, bytes, 100);
@@ -36,7 +25,7 @@ void server(void) {
         CHECK(read(fd, bytes, 1) == 0);
         MUST(close(fd));
     }
-    say("RssShmem from %lu to %lu", before, shared_memory());
+    say("RssShmem from %lu to %lu", before, memory_used("RssShmem:"));
 }
 
 static void visit(void) {

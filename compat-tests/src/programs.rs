@@ -70,32 +70,35 @@ fn build(name: &str, output: &str, form: Form) -> PathBuf {
     static COMPILING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = COMPILING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
 
-    let sources = source_dir();
-    let program = sources.join(name).with_extension("c");
-    let common = sources.join("common.c");
+    let mut parts = vec![source_dir().join(name).with_extension("c")];
+    if name != "static_cat" && form != Form::Library {
+        // Once for all: a half of what there is to compile for most of them.
+        parts.push(made("common.o", &[source_dir().join("common.c")], &["-c"]));
+    }
+    let options: &[&str] = match form {
+        Form::Program => &[],
+        Form::Static => &["-static"],
+        Form::Library => &["-shared", "-fPIC"],
+    };
+    made(output, &parts, options)
+}
+
+/// What the compiler makes of these, unless it is there and none of them is younger.
+fn made(output: &str, parts: &[PathBuf], options: &[&str]) -> PathBuf {
     let folder = target_dir().join("compat");
-    let executable = folder.join(output);
+    let file = folder.join(output);
     // Any of the headers may be part of it.
-    let headers = headers(&sources);
-    if newest(headers.iter().chain([&program, &common])) < modified(&executable) {
-        return executable;
+    if newest(headers(&source_dir()).iter().chain(parts)) < modified(&file) {
+        return file;
     }
     fs::create_dir_all(&folder).expect("target/compat");
     let temporary = folder.join(format!("{output}.{}", std::process::id()));
     let mut compiler = Command::new(needed("cc", "gcc"));
-    compiler.args(FLAGS).arg("-o").arg(&temporary).arg(&program);
-    if name != "static_cat" && form != Form::Library {
-        compiler.arg(&common);
-    }
-    match form {
-        Form::Program => {}
-        Form::Static => drop(compiler.arg("-static")),
-        Form::Library => drop(compiler.args(["-shared", "-fPIC"])),
-    }
+    compiler.args(FLAGS).arg("-o").arg(&temporary).args(parts).args(options);
     let result = compiler.output().expect("cc starts");
-    assert!(result.status.success(), "cc {name}.c:\n{}", String::from_utf8_lossy(&result.stderr));
-    fs::rename(&temporary, &executable).expect("target/compat is writable");
-    executable
+    assert!(result.status.success(), "cc {parts:?}:\n{}", String::from_utf8_lossy(&result.stderr));
+    fs::rename(&temporary, &file).expect("target/compat is writable");
+    file
 }
 
 fn headers(folder: &Path) -> Vec<PathBuf> {

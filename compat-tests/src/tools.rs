@@ -2,10 +2,14 @@
 
 use std::env;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use nix::unistd::{Uid, User};
 
 /// The path of an installed program.
 ///
@@ -17,6 +21,35 @@ pub fn needed(program: &str, debian_package: &str) -> PathBuf {
         .map(|folder| Path::new(folder).join(program))
         .find(|path| path.exists())
         .unwrap_or_else(|| panic!("{program} is missing: install the Debian package {debian_package}"))
+}
+
+/// A program of PostgreSQL's, which Debian keeps in a folder of its version: of the newest there is.
+///
+/// # Panics
+/// If it is missing, as [`needed`].
+pub fn postgresql(name: &str) -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let found = versions.map(|version| version.path().join("bin").join(name)).filter(|path| path.exists());
+    found.max().unwrap_or_else(|| panic!("{name} is missing: install the Debian package postgresql"))
+}
+
+/// A user for servers that refuse to be root; none: whoever runs this is not.
+///
+/// # Panics
+/// If there is no such user.
+pub fn somebody() -> Option<User> {
+    let found = || ["postgres", "nobody"].iter().find_map(|name| User::from_name(name).ok().flatten());
+    Uid::effective().is_root().then(|| found().expect("a user who is not root"))
+}
+
+/// Has it started by [`somebody`].
+///
+/// # Panics
+/// If there is no such user.
+pub fn not_as_root(command: &mut Command) {
+    if let Some(user) = somebody() {
+        command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
+    }
 }
 
 /// [`crate::measure::scratch::free_port`].

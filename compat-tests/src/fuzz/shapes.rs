@@ -5,6 +5,7 @@ use fastrand::Rng;
 use super::script::{Line, Script, Who};
 
 mod rare;
+mod waits;
 
 /// A side, and the other.
 fn sides(rng: &mut Rng) -> (Who, Who) {
@@ -57,16 +58,16 @@ pub const ALL: &[(&str, Shape)] = &[
     ("sleepers", sleepers),
     ("urgent", urgent),
     ("low-water", low_water),
-    ("nested", rare::nested),
+    ("nested", waits::nested),
     ("handed", rare::handed),
     ("odd", rare::odd),
     ("signalled", rare::signalled),
     ("disconnected", rare::disconnected),
     ("inherited", rare::inherited),
     ("blocked", rare::blocked),
-    ("ended-under", rare::ended_under),
-    ("bands", rare::bands),
-    ("replaced-sets", rare::replaced_sets),
+    ("ended-under", waits::ended_under),
+    ("bands", waits::bands),
+    ("replaced-sets", waits::replaced_sets),
 ];
 
 /// One side goes, in any way; the other goes on.

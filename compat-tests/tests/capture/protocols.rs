@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use compat_tests::tools::{await_listener, await_that, free_port, needed, TempDir};
+use compat_tests::tools::{
+    await_listener, await_that, free_port, needed, not_as_root, postgresql, somebody, TempDir,
+};
 use compat_tests::Job;
 
 use crate::kit::{early, input, unhex, Capture};
@@ -75,38 +75,25 @@ fn redis_commands() {
 fn postgresql_statements() {
     let folder = TempDir::new();
     let port = free_port();
-    let Some(bin) = postgresql() else {
-        panic!("postgres is missing: install the Debian package postgresql");
-    };
-    // It refuses to run as root.
-    let user = nix::unistd::geteuid().is_root().then(|| {
-        let named = ["postgres", "nobody"].iter().find_map(|name| nix::unistd::User::from_name(name).ok()?);
-        named.expect("a user that is not root")
-    });
-    let as_user = |command: &mut Command| {
-        if let Some(user) = &user {
-            command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
-        }
-    };
-    if let Some(user) = &user {
+    if let Some(user) = somebody() {
         chown(folder.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("its folder");
     }
     let data = folder.file("data");
-    let mut initdb = compat_tests::Combo::native().server_command(&bin.join("initdb"), folder.path());
+    let mut initdb = compat_tests::Combo::native().server_command(&postgresql("initdb"), folder.path());
     initdb.arg("-D").arg(&data).args(["-A", "trust", "-U", "postgres", "-N"]);
-    as_user(&mut initdb);
+    not_as_root(&mut initdb);
     done(Job::start("initdb", initdb, folder.path()));
-    let mut server = early().server_command(&bin.join("postgres"), folder.path());
+    let mut server = early().server_command(&postgresql("postgres"), folder.path());
     server
         .arg("-D")
         .arg(&data)
         .args(["-h", "127.0.0.1", "-F", "-p", &port.to_string(), "-k"])
         .arg(folder.path());
-    as_user(&mut server);
+    not_as_root(&mut server);
     let server = Job::start("postgres", server, folder.path());
     await_listener(port);
     let ask = |input| {
-        let mut psql = early().client_command(&bin.join("psql"), folder.path());
+        let mut psql = early().client_command(&postgresql("psql"), folder.path());
         psql.args(["-h", "127.0.0.1", "-U", "postgres", "-X", "-q", "-A", "-t", "-d", "postgres", "-p"]);
         psql.arg(port.to_string());
         Job::start_reading("psql", psql, folder.path(), input)
@@ -125,11 +112,4 @@ fn postgresql_statements() {
     assert!(asked.len() >= 20, "{asked:?}");
     let types = packets.field(&decode, "pgsql.type == \"Data row\"", "frame.number");
     assert!(types.len() >= 20, "{types:?}");
-}
-
-/// Where the programs of PostgreSQL are.
-fn postgresql() -> Option<std::path::PathBuf> {
-    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
-    let folders = versions.flatten().map(|version| version.path().join("bin"));
-    folders.filter(|bin| bin.join("postgres").exists()).max()
 }

@@ -81,10 +81,8 @@ fn races_of_other_kinds_end_well() {
         ["scarce", "memory"],
         ["spawning", "spawning"],
         ["itself", "itself"],
-        // Not always well yet: now and then a run tells two threads of one event, behind a number that is used again.
         ["short_lives", "short_lives"],
     ];
-    let kinds = if product::long() { &kinds[..] } else { &kinds[..kinds.len() - 1] };
     // Mostly both sides have the shim; newborn connections as well as such that are channels already.
     let [_, both, server, client] = Combo::sides();
     let sides = [&both, &both, &server, &both, &client];

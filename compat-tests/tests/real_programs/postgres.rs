@@ -1,15 +1,12 @@
 //! PostgreSQL, whose processes, one for each connection, end with the socket open: it is to say that they are gone.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use compat_tests::tools::{await_listener, await_that, free_port, TempDir};
+use compat_tests::tools::{await_listener, await_that, free_port, not_as_root, postgresql, TempDir};
 use compat_tests::{Combo, Job};
 use nix::sys::signal::{kill, Signal};
-use nix::unistd::{Uid, User};
 
 /// Statements of a connection, and bytes of each answer: more than a short ring has.
 const STATEMENTS: usize = 12;
@@ -17,31 +14,15 @@ const LENGTH: usize = 4000;
 /// KiB of a slot that has rings of its own.
 const SLOT: u64 = 264;
 
-/// A program of PostgreSQL's, which Debian keeps in a folder of its version.
-fn tool(name: &str) -> PathBuf {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let found = versions.map(|version| version.path().join("bin").join(name)).find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("{name} is missing: install the Debian package postgresql"))
-}
-
-/// It refuses to be root.
-fn not_as_root(command: &mut Command) {
-    if Uid::effective().is_root() {
-        let found = ["postgres", "nobody"].iter().find_map(|name| User::from_name(name).ok().flatten());
-        let user = found.expect("a user who is not root");
-        command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
-    }
-}
-
 fn start(folder: &TempDir, port: u16) -> Job {
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(folder.path(), open).expect("our folder");
-    let mut initdb = Combo::native().server_command(&tool("initdb"), folder.path());
+    let mut initdb = Combo::native().server_command(&postgresql("initdb"), folder.path());
     initdb.args(["-D", "data", "-A", "trust", "-U", "postgres", "-N"]);
     not_as_root(&mut initdb);
     let made = initdb.output().expect("initdb");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let mut command = Combo::shimmed().server_command(&tool("postgres"), folder.path());
+    let mut command = Combo::shimmed().server_command(&postgresql("postgres"), folder.path());
     command.args(["-D", "data", "-h", "127.0.0.1", "-F", "-N", "20", "-p", &port.to_string(), "-k"]);
     command.arg(folder.path());
     not_as_root(&mut command);
@@ -50,7 +31,7 @@ fn start(folder: &TempDir, port: u16) -> Job {
     let port = port.to_string();
     let ask = ["-h", "127.0.0.1", "-U", "postgres", "-p", &port, "-c", "select 1", "postgres"];
     await_that("postgres answers", Duration::from_secs(20), || {
-        Command::new(tool("psql")).args(ask).output().is_ok_and(|out| out.status.success())
+        Command::new(postgresql("psql")).args(ask).output().is_ok_and(|out| out.status.success())
     });
     postgres
 }
@@ -71,7 +52,7 @@ fn a_client_that_connects_again_and_again_keeps_nothing_of_connections_that_are_
     let postgres = start(&folder, port);
     let statement = format!("select repeat('x', {LENGTH});\n");
     fs::write(folder.file("script"), statement.repeat(STATEMENTS)).expect("the script");
-    let mut command = Combo::shimmed().client_command(&tool("pgbench"), folder.path());
+    let mut command = Combo::shimmed().client_command(&postgresql("pgbench"), folder.path());
     // So that each is a channel.
     command.env("DP_AFTER", "3");
     command.args(["-h", "127.0.0.1", "-U", "postgres", "-p", &port.to_string()]);

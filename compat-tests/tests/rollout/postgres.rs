@@ -1,38 +1,18 @@
 //! PostgreSQL: connections that stay for hours, and a restart that is announced.
 
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use compat_tests::tools::{await_listener, await_that, free_port};
+use compat_tests::tools::{await_listener, await_that, free_port, not_as_root, postgresql};
 use compat_tests::Job;
 use nix::sys::signal::{kill, Signal};
-use nix::unistd::{Uid, User};
 
 use crate::kit::{Host, Load};
 
 const UNIT: &str = "postgresql@15-main.service";
 
-/// A program of PostgreSQL's, which Debian keeps in a folder of its version.
-fn tool(name: &str) -> PathBuf {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let found = versions.map(|version| version.path().join("bin").join(name)).find(|path| path.exists());
-    found.unwrap_or_else(|| panic!("{name} is missing: install the Debian package postgresql"))
-}
-
-/// It refuses to be root.
-fn not_as_root(command: &mut Command) {
-    if Uid::effective().is_root() {
-        let found = ["postgres", "nobody"].iter().find_map(|name| User::from_name(name).ok().flatten());
-        let user = found.expect("a user who is not root");
-        command.uid(user.uid.as_raw()).gid(user.gid.as_raw());
-    }
-}
-
 fn pgbench(host: &Host, port: u16, arguments: &[&str]) {
-    let mut command = host.client(&tool("pgbench"));
+    let mut command = host.client(&postgresql("pgbench"));
     command
         .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &port.to_string()])
         .args(arguments)
@@ -44,14 +24,14 @@ fn pgbench(host: &Host, port: u16, arguments: &[&str]) {
 }
 
 fn start(host: &Host, port: u16, environment: &[(String, String)]) -> Job {
-    let mut command = host.service(&tool("postgres"), environment);
+    let mut command = host.service(&postgresql("postgres"), environment);
     command.args(["-D", "data", "-h", "127.0.0.1", "-F", "-N", "20", "-p", &port.to_string(), "-k"]);
     command.arg(host.folder.path());
     not_as_root(&mut command);
     let postgres = host.start("postgres", command);
     await_listener(port);
     await_that("postgres answers", Duration::from_secs(20), || {
-        let mut ask = host.client(&tool("psql"));
+        let mut ask = host.client(&postgresql("psql"));
         ask.args([
             "-h",
             "127.0.0.1",
@@ -81,7 +61,7 @@ fn postgres_is_rolled_out_renewed_and_undone_and_no_transaction_fails() {
     let unit = "postgresql@.service";
     let host =
         Arc::new(Host::new(unit, "[Service]\nType=forking\nExecStart=-/usr/bin/pg_ctlcluster %i start\n"));
-    let mut initdb = host.service(&tool("initdb"), &[]);
+    let mut initdb = host.service(&postgresql("initdb"), &[]);
     initdb.args(["-D", "data", "-A", "trust", "-U", "postgres", "-N"]);
     not_as_root(&mut initdb);
     let made = initdb.output().expect("initdb");

@@ -1,10 +1,11 @@
 //! `dp completions`: the shells' scripts are made from the definition of the command line, so they cannot fall behind it.
 
-use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Command, ValueEnum};
 use clap_complete::{generate, Shell};
+
+use crate::say;
 
 const AFTER_HELP: &str = "\
 `make install` puts them where the shells look. Without it, for this session:
@@ -70,12 +71,10 @@ pub fn main(args: &Args, command: &Command) -> ExitCode {
     let mut script = Vec::new();
     generate(Shell::from(args.shell), &mut shown(command), "dp", &mut script);
     script.extend_from_slice(args.shell.programs().as_bytes());
-    let mut out = std::io::stdout().lock();
-    match out.write_all(&script).and_then(|()| out.flush()) {
+    match say::bytes(&script) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("dp completions: standard output: {error}");
+        Err(why) => {
+            eprintln!("dp completions: {why}");
             ExitCode::FAILURE
         }
     }

@@ -1,12 +1,14 @@
 //! `dp device`: other nodes, as the kernel driver knows them.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use dpfd::driver::kernel::network::{Change, Mac, Network};
 use dpfd::{Error, Nid};
 use serde::Serialize;
+
+use crate::say;
 
 /// Other nodes: number this one, attach interfaces, say where nodes are (the kernel driver).
 #[derive(clap::Args)]
@@ -177,12 +179,11 @@ fn list(json: bool) -> ExitCode {
     } else {
         listing.text()
     };
-    match io::stdout().write_all(text.as_bytes()) {
-        // The reader has seen enough.
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("dp device: standard output: {error}; the list is not complete");
+    match say::text(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("dp device: {why}; the list is not complete");
             ExitCode::FAILURE
         }
-        _ => ExitCode::SUCCESS,
     }
 }

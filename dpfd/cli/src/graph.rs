@@ -16,7 +16,7 @@ mod raster;
 mod running;
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ use dp_graph::faults::Faults;
 use dp_graph::live::Picture;
 use dp_graph::{file, Graph};
 
-use crate::asked;
+use crate::{asked, say};
 use picture::Kind;
 
 const AFTER_HELP: &str = "\
@@ -177,12 +177,6 @@ fn write_out(bytes: &[u8], out: Option<&Path>) -> Result<(), Stop> {
         Some(path) => {
             std::fs::write(path, bytes).map_err(|error| Stop::Said(format!("{}: {error}", name(path))))
         }
-        None => match io::stdout().write_all(bytes) {
-            // The reader has seen enough.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Stop::Said(format!("standard output: {error}; it is not complete")))
-            }
-            _ => Ok(()),
-        },
+        None => say::bytes(bytes).map_err(|why| Stop::Said(format!("{why}; it is not complete"))),
     }
 }

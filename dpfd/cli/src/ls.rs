@@ -9,7 +9,7 @@ pub mod processes;
 pub mod sockets;
 pub mod table;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ use dp_node::status::Gateway;
 use families::{Family, State};
 use filter::Filter;
 use serde::Serialize;
+
+use crate::say;
 
 /// List endpoints and edges, other nodes and flows; channels, and the connections that stayed on TCP with the reason.
 #[derive(clap::Args)]
@@ -70,34 +72,49 @@ impl Listing {
 }
 
 pub fn main(args: Args) -> ExitCode {
-    let Some(every) = args.watch else { return args.once().unwrap_or_else(|code| code) };
-    // A terminal shows one list at a time; a file, or another program, gets one after the other.
-    let screen = io::stdout().is_terminal() && !args.json_lines;
-    loop {
-        // What cannot be written, the list says next.
-        if screen {
-            let _ = crate::say::text("\x1b[H\x1b[2J");
-        }
-        match args.once() {
-            // A registry that cannot be read now may be mended by the next look.
-            Ok(_) => {}
-            Err(code) => return code,
-        }
-        if !screen && !args.json_lines {
-            let _ = crate::say::text("\n");
-        }
-        std::thread::sleep(every);
+    match args.watch {
+        None => args.once().unwrap_or_else(|code| code),
+        Some(every) => args.watch(every),
+    }
+}
+
+fn failed(why: &str) -> ExitCode {
+    eprintln!("dp ls: {why}");
+    ExitCode::FAILURE
+}
+
+/// Err: nobody reads any more, or it could not be written.
+fn print(text: &str) -> Result<(), ExitCode> {
+    match say::part(text.as_bytes()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ExitCode::SUCCESS),
+        Err(why) => Err(failed(&format!("{why}; the list is not complete"))),
     }
 }
 
 impl Args {
+    /// Prints one list after the other, until that fails.
+    fn watch(&self, every: Duration) -> ExitCode {
+        // A terminal shows one at a time; a file, or another program, gets them with a line between.
+        let screen = io::stdout().is_terminal() && !self.json_lines;
+        let (before, behind) = match screen {
+            true => ("\x1b[H\x1b[2J", ""),
+            false if self.json_lines => ("", ""),
+            false => ("", "\n"),
+        };
+        loop {
+            // A registry that cannot be read now may be mended by the next look.
+            let printed = print(before).and_then(|()| self.once()).and_then(|_| print(behind));
+            if let Err(code) = printed {
+                return code;
+            }
+            std::thread::sleep(every);
+        }
+    }
+
     /// Prints the list. An error: nobody reads any more, or it could not be written.
     fn once(&self) -> Result<ExitCode, ExitCode> {
-        let failed = |why: String| {
-            eprintln!("dp ls: {why}");
-            ExitCode::FAILURE
-        };
-        let (listing, missing) = Listing::look().map_err(failed)?;
+        let (listing, missing) = Listing::look().map_err(|why| failed(&why))?;
         let mut listing = listing.with_gateway("ls");
         if let Some(why) = &missing {
             eprintln!("dp ls: {why}; endpoints are not listed");
@@ -123,13 +140,8 @@ impl Args {
             listing.gateway.iter().for_each(flows::explain);
             listing.families.iter().for_each(explain);
         }
-        match io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()) {
-            // The reader has seen enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ExitCode::SUCCESS),
-            Err(error) => Err(failed(format!("standard output: {error}; the list is not complete"))),
-            Ok(()) if missing.is_some() => Ok(ExitCode::FAILURE),
-            Ok(()) => Ok(ExitCode::SUCCESS),
-        }
+        print(&text)?;
+        Ok(if missing.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 

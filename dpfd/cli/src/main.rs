@@ -2,6 +2,8 @@
 
 // Standard output may be closed or full: `say` writes there without a panic.
 #![deny(clippy::print_stdout)]
+// Modules that need it say so, and why.
+#![deny(unsafe_code)]
 
 #[macro_use]
 mod say;

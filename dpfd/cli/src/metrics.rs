@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::ls::{flows, Listing};
+use crate::say;
 
 /// Print counts of channels, endpoints, other nodes and flows as Prometheus reads them.
 #[derive(clap::Args)]
@@ -52,12 +53,7 @@ fn now() -> Result<String, String> {
 }
 
 fn print(text: String) -> Result<(), String> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output: {error}; the counts are not complete"))
-        }
-        _ => Ok(()),
-    }
+    say::text(&text).map_err(|why| format!("{why}; the counts are not complete"))
 }
 
 /// Replaces `file` as a whole: a reader sees what was there before, or all of this. A link to a file stays one. What is there

@@ -150,6 +150,11 @@ fn obstacle_with(program: &Path, raised: impl Fn(&Path, &Metadata) -> Option<Rea
     None
 }
 
+/// Whether another program reads it.
+pub fn is_script(file: &Path) -> bool {
+    File::open(file).is_ok_and(|file| script_interpreter(&file).is_some())
+}
+
 /// The program a script names after `#!`.
 fn script_interpreter(file: &File) -> Option<PathBuf> {
     let mut head = [0; 256];

@@ -24,14 +24,33 @@ macro_rules! eprint {
 ///
 /// In words. None where nobody reads any more: he has seen enough.
 pub fn text(text: &str) -> Result<(), String> {
-    let mut out = io::stdout().lock();
-    told(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    bytes(text.as_bytes())
 }
 
-fn told(written: io::Result<()>) -> Result<(), String> {
+/// The same of what is no text.
+///
+/// # Errors
+///
+/// As of [`text`].
+pub fn bytes(bytes: &[u8]) -> Result<(), String> {
+    part(bytes).map(drop)
+}
+
+/// Writes a part of what goes on. False: nobody reads any more, so it need not go on.
+///
+/// # Errors
+///
+/// In words.
+pub fn part(bytes: &[u8]) -> Result<bool, String> {
+    let mut out = io::stdout().lock();
+    told(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+fn told(written: io::Result<()>) -> Result<bool, String> {
     match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("standard output: {error}")),
     }
 }
 
@@ -56,6 +75,6 @@ impl Lines {
     ///
     /// In words.
     pub fn end(self) -> Result<(), String> {
-        told(self.failed.map_or(Ok(()), Err))
+        told(self.failed.map_or(Ok(()), Err)).map(drop)
     }
 }

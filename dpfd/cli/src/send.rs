@@ -1,4 +1,5 @@
 //! `dp send`: standard input to an endpoint, message by message.
+#![expect(unsafe_code, reason = "an end without what exit(3) does")]
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,5 @@
 //! Signals that end a verb which has something to say, or to put away, before it ends.
+#![expect(unsafe_code, reason = "handlers, and a timer of the C library")]
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;

@@ -139,3 +139,19 @@ fn a_registry_that_cannot_be_read_does_not_end_a_watch() {
     let _ = std::fs::remove_dir(&path);
     assert_eq!(open, 2, "it went on behind the first");
 }
+
+/// A list without lines is nothing to write, by which nobody could be told to be gone.
+#[test]
+fn a_watch_of_nothing_ends_where_nobody_reads() {
+    let (read, write) = nix::unistd::pipe().unwrap();
+    drop(read);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    command.args(["ls", "--watch=0.05", "--program", "dp-no-such-program", "--state", "channel"]);
+    let mut child = command.stdout(write).stderr(Stdio::null()).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while child.try_wait().unwrap().is_none() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

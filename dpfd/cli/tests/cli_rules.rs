@@ -176,7 +176,7 @@ fn explain_knows_link_local_addresses_of_this_host() {
 fn skip(why: &str) {
     if let Some(file) = std::env::var_os("DP_SKIPS") {
         let mut file = fs::File::options().append(true).create(true).open(file).unwrap();
-        writeln!(file, "dp rules explain: {why}").unwrap();
+        writeln!(file, "SKIP: dp rules explain: {why}").unwrap();
     }
 }
 
@@ -186,7 +186,7 @@ fn a_mark_that_could_not_be_made_is_told() {
     let folder = Folder::new("missed");
     let path = folder.file("tcp any *");
     let run = |line: &str| folder.dp(line, &[]);
-    // Two files of one folder, in which nothing can be made.
+    // A folder is where the mark would be.
     let mark = folder.0.join("dp/dp-preload.conf.reload");
     fs::create_dir(&mark).unwrap();
     let out = run(&format!("rules reload {}", path.display()));

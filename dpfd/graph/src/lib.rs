@@ -20,6 +20,8 @@
 //! | [`look`] | colours and lines |
 //! | [`dot`], [`svg`] | the picture as Graphviz has it, and as browsers have it |
 
+#![forbid(unsafe_code)]
+
 pub mod compile;
 pub mod dot;
 pub mod faults;

@@ -1,13 +1,13 @@
 //! `--list`: the channels that would be captured, and whether they may be.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use super::rights::{Denied, Opened};
 use super::wanted::Wanted;
 use crate::ls::families::{self, Connection};
+use crate::say;
 
 /// One channel in the list.
 #[derive(Default)]
@@ -56,10 +56,8 @@ pub fn print(wanted: &Wanted) -> Result<ExitCode, String> {
         eprintln!("dp capture: there is no such channel now");
     }
     denied.iter().for_each(|(pid, why)| eprintln!("dp capture: process {pid}: {why}"));
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {error}")),
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    say::text(&text)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn note(lines: &mut BTreeMap<[SocketAddr; 2], Line>, c: &Connection, wanted: &Wanted) {

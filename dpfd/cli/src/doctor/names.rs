@@ -1,15 +1,17 @@
 //! Which processes somebody means by a name, or by a program's file.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use dp_rules::Pattern;
 
 use super::process;
 use crate::ls::{filter, processes};
+use crate::program;
 
 /// Processes of that name, in which `*` and `?` stand for others.
 ///
@@ -28,22 +30,43 @@ pub fn called(name: &str) -> io::Result<Vec<u32>> {
     others(is_called)
 }
 
-/// The processes that execute this file; false: there may be others, of users whose processes may not be seen.
+/// The processes that execute this file, which may be a script; false: there may be others, of users whose processes may not be
+/// seen.
 ///
 /// # Errors
 ///
 /// When /proc cannot be listed.
 pub fn executing(file: &Path) -> io::Result<(Vec<u32>, bool)> {
     let Ok(wanted) = fs::metadata(file) else { return Ok((Vec::new(), true)) };
+    let is_script = program::is_script(file);
     let mut all_seen = true;
-    let pids = others(|pid| match fs::metadata(format!("/proc/{pid}/exe")) {
+    let mut is_wanted = |path: PathBuf| match fs::metadata(path) {
         Ok(has) => (has.dev(), has.ino()) == (wanted.dev(), wanted.ino()),
         Err(error) => {
             all_seen &= error.kind() != io::ErrorKind::PermissionDenied;
             false
         }
+    };
+    let pids = others(|pid| match is_script {
+        false => is_wanted(format!("/proc/{pid}/exe").into()),
+        true => scripts(pid).into_iter().any(&mut is_wanted),
     })?;
     Ok((pids, all_seen))
+}
+
+/// Files of which one is the script that a process executes, if it does: the kernel puts its path behind the interpreter's own
+/// and the one word that may stand behind that in its first line.
+fn scripts(pid: u32) -> Vec<PathBuf> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line.split(|&byte| byte == 0).skip(1).take(2).filter(|word| !word.is_empty());
+    let file = |word: &[u8]| {
+        let path = Path::new(OsStr::from_bytes(word));
+        match path.strip_prefix("/") {
+            Ok(path) => Path::new(&format!("/proc/{pid}/root")).join(path),
+            Err(_) => Path::new(&format!("/proc/{pid}/cwd")).join(path),
+        }
+    };
+    words.map(file).collect()
 }
 
 fn others(is_meant: impl FnMut(u32) -> bool) -> io::Result<Vec<u32>> {

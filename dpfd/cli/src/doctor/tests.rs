@@ -175,6 +175,29 @@ fn a_program_that_runs_is_found_by_its_whole_name_and_by_its_path() {
 }
 
 #[test]
+fn a_script_that_runs_is_found_by_its_path() {
+    use std::process::{Command, Stdio};
+    let folder = std::env::temp_dir();
+    let name = format!("dp-script-{}", std::process::id());
+    let script = folder.join(&name);
+    std::fs::write(&script, "#!/bin/sh\nread word\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let whom = script.to_str().unwrap();
+    let idle = of(whom, &listing()).ok().unwrap();
+    assert_eq!(idle[0].pid, None);
+    // By the words that the kernel would give. It executes no file that a child of another test still has open for writing.
+    for started in [whom, &name] {
+        let mut command = Command::new("/bin/sh");
+        let mut child = command.arg(started).current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
+        let found = of(whom, &listing()).ok().unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(found.iter().map(|of| of.pid).collect::<Vec<_>>(), [Some(child.id())], "{started}");
+    }
+    std::fs::remove_file(&script).unwrap();
+}
+
+#[test]
 fn of_a_process_with_more_rights_than_its_caller_that_is_said() {
     use std::os::unix::fs::PermissionsExt;
     if !nix::unistd::geteuid().is_root() {

@@ -1,5 +1,6 @@
 //! Endpoints of the two processes: used in the library's way, plainly, or not at all. Those of the user-space driver are in
 //! a folder of their own.
+#![expect(unsafe_code, reason = "bytes of a message that the peer of a measurement leaves alone")]
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

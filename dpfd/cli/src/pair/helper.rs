@@ -1,4 +1,5 @@
 //! Another process of this program, which is told over a socket what to do: a job at a time, in JSON, with descriptors.
+#![expect(unsafe_code, reason = "descriptors that come beside a message")]
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -1,4 +1,5 @@
 //! POSIX message queues: the kernel's own messages, with a number instead of a name.
+#![expect(unsafe_code, reason = "descriptors of message queues, which have no safe form")]
 
 use std::fs;
 use std::io;

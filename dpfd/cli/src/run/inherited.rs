@@ -3,6 +3,7 @@
 //! The standard library ignores SIGPIPE, and sets it to end the program that it executes, whatever was before; and where
 //! descriptor 0, 1 or 2 is closed, it opens /dev/null there. systemd starts services with SIGPIPE ignored: such a one is told
 //! EPIPE of a client that has gone, and would be ended under `dp run`.
+#![expect(unsafe_code, reason = "what runs before main, and between fork and exec")]
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -1,6 +1,5 @@
 //! `--batch`: the lines as text or JSON, one look after the other.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -8,7 +7,7 @@ use serde_json::{json, to_value, Value};
 
 use super::rows::{Kind, Row};
 use super::{latency, table, Args, Eye, Look};
-use crate::signals;
+use crate::{say, signals};
 
 /// Prints as many looks as were asked for; without a number, until it is interrupted, or nobody reads any more.
 pub fn run(args: &Args, looks: Option<u64>) -> ExitCode {
@@ -43,11 +42,10 @@ pub fn run(args: &Args, looks: Option<u64>) -> ExitCode {
 fn print(args: &Args, look: &Look) -> Result<(), String> {
     let rows = look.rows(&args.filter, args.sort, args.reverse);
     let text = if args.json_lines { objects(look, &rows) } else { tables(args, look, &rows) };
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(String::new()),
-        Err(error) => Err(format!("standard output: {error}; it is not complete")),
-        Ok(()) => Ok(()),
+    match say::part(text.as_bytes()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(String::new()),
+        Err(why) => Err(format!("{why}; it is not complete")),
     }
 }
 
