@@ -2,8 +2,6 @@
 //! whole call's. The kernel's own recv would begin that anew each time, and a peer that sends a byte now and then would hold the
 //! call for ever. With a part, a handler ends it, also one that restarts calls; so it sleeps in poll(2), which is never restarted.
 
-use core::sync::atomic::Ordering;
-
 use dp_edge::sys::raw;
 
 use super::peek::More;
