@@ -1,7 +1,8 @@
 //! `dp bench`: endpoints and channels between two processes on two cores, with the kernel's ways beside them.
 //!
 //! All ways are measured in turns within one run: on a shared or virtual machine the cores' distance and
-//! speed move from second to second, so only numbers of the same turn can be compared.
+//! speed move from second to second, so only numbers of the same turn can be compared. So are routes to another node, whose
+//! other side is `dp bench serve` there.
 //!
 //! | file | holds |
 //! |---|---|
@@ -24,22 +25,26 @@ mod waiting;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use dp_measure::origin::Place;
 use dpfd::edge::segment::MIN_RING;
+use dpfd::{Dpid, Nid};
 
 use crate::pair::cores::{self, Cores};
 use crate::pair::endpoints::Folder;
 use crate::pair::nodes::{Nodes, OtherNode};
 use crate::pair::options::Common;
 use crate::pair::peer::Peer;
+use crate::pair::routes::{Far, FarNode, SERVE};
 use crate::pair::transport::{ring_for, Transport};
-use crate::pair::{channel, finish, progress, Result};
+use crate::pair::{channel, finish, progress, serve, Result};
 use series::Series;
 
 /// Measure endpoints and a channel between two cores, with TCP, AF_UNIX and a pipe beside them.
 #[derive(clap::Args)]
 pub struct Args {
     /// lat: half a round trip; bw: bytes in a second; rate: messages in a second; waiting: what it takes to take a
-    /// message that is there; idle: what endpoints cost that nobody uses; crowd: what their number costs one that is used.
+    /// message that is there; idle: what endpoints cost that nobody uses; crowd: what their number costs one that is used;
+    /// serve: measure nothing, but be the other side of what is measured from another node with --node.
     what: What,
     #[command(flatten)]
     common: Common,
@@ -64,6 +69,11 @@ pub struct Args {
     endpoints: u32,
     #[command(flatten)]
     node: OtherNode,
+    #[command(flatten)]
+    far: FarNode,
+    /// For serve: the number of the endpoint to serve at [default: 1990].
+    #[arg(long, value_name = "DPID", value_parser = clap::value_parser!(u16).range(1..))]
+    dpid: Option<Dpid>,
 }
 
 /// What is measured.
@@ -76,6 +86,7 @@ pub enum What {
     Waiting,
     Idle,
     Crowd,
+    Serve,
 }
 
 /// An endpoint takes more; a benchmark of it would measure memory.
@@ -102,6 +113,15 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 }
 
 pub fn main(args: Args) -> ExitCode {
+    crate::asked(fit_together(&args));
+    if args.what == What::Serve {
+        return serve::serve(args.dpid.unwrap_or(SERVE));
+    }
+    match args.far.look("bench") {
+        Ok(Some(far)) => return finish("bench", far_away(&args, far)),
+        Ok(None) => {}
+        Err(status) => return status,
+    }
     let cores = crate::asked(args.common.cores());
     let transports = if args.ways.is_empty() { usual() } else { args.ways.clone() };
     let sends = !matches!(args.what, What::Idle | What::Crowd);
@@ -113,9 +133,26 @@ pub fn main(args: Args) -> ExitCode {
         match args.what {
             What::Idle => idle::run(&args, cores),
             What::Crowd => crowd::run(&args, cores),
-            _ => run(&args, cores, &transports, nodes.as_ref()),
+            _ => here(&args, cores, transports, nodes),
         },
     )
+}
+
+/// What is measured of another node, and what serving has to do with.
+fn fit_together(args: &Args) -> std::result::Result<(), String> {
+    let serves = args.what == What::Serve;
+    if args.dpid.is_some() && !serves {
+        return Err("--dpid is for serve; of a node that serves there, --node NID/DPID".into());
+    }
+    if serves
+        && (args.far.is_named() || !args.ways.is_empty() || !args.size.is_empty() || args.ring.is_some())
+    {
+        return Err("what is measured, the other node says: serve takes --dpid alone".into());
+    }
+    if args.far.is_named() && !matches!(args.what, What::Lat | What::Bw | What::Rate) {
+        return Err("--node is for lat, bw and rate: the others are of one machine".into());
+    }
+    Ok(())
 }
 
 /// The ways that are measured unless some are named, a channel among them where there is a shim.
@@ -156,7 +193,48 @@ fn without_lengths(args: &Args) -> std::result::Result<(), String> {
     }
 }
 
-fn run(args: &Args, cores: Cores, wanted: &[Transport], nodes: Option<&Nodes>) -> Result<String> {
+/// Where the other process is, and the ways to it.
+enum Ways {
+    Here { cores: Cores, ways: Vec<Transport>, nodes: Option<Nodes> },
+    Node { nid: Nid, routes: Vec<String> },
+}
+
+impl Ways {
+    fn place(&self) -> Place {
+        match self {
+            Ways::Here { cores, .. } => Place::Cores([cores.a, cores.b]),
+            Ways::Node { nid, .. } => Place::Node(*nid),
+        }
+    }
+
+    /// All of them for messages of this length.
+    fn open(&self, peer: &mut Peer, what: What, size: usize, ring: usize) -> Result<Vec<Series>> {
+        match self {
+            Ways::Here { cores, ways, nodes } => {
+                let ways = ways.iter().filter(|way| fits(**way, what, *cores, size, ring));
+                ways.map(|&way| Series::open(peer, way, size, ring, nodes.as_ref())).collect()
+            }
+            Ways::Node { routes, .. } => {
+                routes.iter().map(|route| Series::by_route(peer, route, size, ring)).collect()
+            }
+        }
+    }
+}
+
+fn here(args: &Args, cores: Cores, ways: Vec<Transport>, nodes: Option<Nodes>) -> Result<String> {
+    let peer = Peer::start(cores.b)?;
+    cores::stay(cores.a)?;
+    run(args, peer, &Ways::Here { cores, ways, nodes })
+}
+
+/// To another node.
+fn far_away(args: &Args, far: Far) -> Result<String> {
+    let nid = far.nid();
+    let (peer, routes) = far.connect("bench")?;
+    run(args, peer, &Ways::Node { nid, routes })
+}
+
+fn run(args: &Args, mut peer: Peer, all: &Ways) -> Result<String> {
     let sizes: Vec<usize> = match (&args.size[..], args.what) {
         ([], What::Bw) => vec![65_536, 1_048_576],
         ([], _) => vec![8],
@@ -164,15 +242,10 @@ fn run(args: &Args, cores: Cores, wanted: &[Transport], nodes: Option<&Nodes>) -
     };
     let turn = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
     let origin = crate::origin::here();
-    let mut peer = Peer::start(cores.b)?;
-    cores::stay(cores.a)?;
     let mut results = Vec::new();
     for size in sizes {
         let ring = args.ring.unwrap_or_else(|| ring_for(size));
-        let transports = wanted.iter().filter(|way| fits(**way, args.what, cores, size, ring));
-        let mut series = transports
-            .map(|&transport| Series::open(&mut peer, transport, size, ring, nodes))
-            .collect::<Result<Vec<_>>>()?;
+        let mut series = all.open(&mut peer, args.what, size, ring)?;
         for round in 0..args.rounds {
             progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
             for one in &mut series {
@@ -182,13 +255,13 @@ fn run(args: &Args, cores: Cores, wanted: &[Transport], nodes: Option<&Nodes>) -
         peer.close()?;
         results.push(report::Size::new(size, series));
     }
-    if results.iter().all(report::Size::is_empty) {
-        let transports: Vec<_> = wanted.iter().map(|transport| transport.name()).collect();
+    if let (true, Ways::Here { ways, .. }) = (results.iter().all(report::Size::is_empty), all) {
+        let transports: Vec<_> = ways.iter().map(|transport| transport.name()).collect();
         return Err(format!(
             "{}: not for this, for messages of this length, or on these cores",
             transports.join(", ")
         )
         .into());
     }
-    Ok(args.common.printed(&report::Report::new(args, origin, cores, results)))
+    Ok(args.common.printed(&report::Report::new(args, origin, all.place(), results)))
 }

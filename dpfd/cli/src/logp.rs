@@ -14,6 +14,7 @@ use std::time::Instant;
 use dp_measure::logp::fit::fit;
 use dp_measure::logp::probe::{Plan, Survey};
 use dp_measure::logp::report::{self, Report};
+use dp_measure::origin::Place;
 use dp_measure::printed::tenth;
 
 use crate::pair::clock::Clock;
@@ -22,6 +23,7 @@ use crate::pair::endpoints::Folder;
 use crate::pair::nodes::{Nodes, OtherNode};
 use crate::pair::peer::{Pair, Peer};
 use crate::pair::requests::Requester;
+use crate::pair::routes::{Far, FarNode};
 use crate::pair::transport::{ring_for, Transport};
 use crate::pair::{channel, finish, options, progress_of, Result};
 use many::Crowd;
@@ -46,6 +48,8 @@ pub struct Args {
     survey: options::Survey,
     #[command(flatten)]
     node: OtherNode,
+    #[command(flatten)]
+    far: FarNode,
 }
 
 const USUAL: [Transport; 5] =
@@ -85,8 +89,18 @@ pub fn main(mut args: Args) -> ExitCode {
     if args.ways.is_empty() {
         args.ways = channel::where_possible(&USUAL);
     }
-    let cores = crate::asked(args.survey.cores());
     let plan = crate::asked(plan(&args));
+    if args.far.is_named() && !args.senders.is_empty() {
+        crate::asked::<()>(Err(
+            "--senders is for ways of one machine: to another node one process sends".into()
+        ));
+    }
+    match args.far.look("logp") {
+        Ok(Some(far)) => return finish("logp", far_away(&args, plan, far)),
+        Ok(None) => {}
+        Err(status) => return status,
+    }
+    let cores = crate::asked(args.survey.cores());
     let nodes = crate::asked(args.node.nodes(&args.ways));
     crate::asked(channel::with_shim(&args.ways));
     let _folder = Folder::new();
@@ -136,17 +150,60 @@ fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<St
     let mut peer = Peer::start(cores.b)?;
     cores::stay(cores.a)?;
     let mut series = open(&args.ways, &plan, &mut peer, nodes.as_ref())?;
-    peer.explained(survey(&mut series, &peer, start, time * (1.0 - CROWD)))?;
-    for Series { pair, .. } in &series {
-        pair.end.check().map_err(|e| format!("{}: {e}", pair.transport))?;
-    }
+    measure(&mut series, &peer, start, time * (1.0 - CROWD))?;
     drop(peer);
     let contended = contend(args, &series, cores, &others, nodes, time)?;
+    let place = Place::Cores([cores.a, cores.b]);
+    printed(
+        args,
+        Report::new(origin, place, others.len() as u32 + 1, plan.sizes[0], plan.window),
+        start,
+        &series,
+        contended,
+    )
+}
 
-    let mut report =
-        Report::new(origin, [cores.a, cores.b], others.len() as u32 + 1, plan.sizes[0], plan.window);
+/// The same to another node, whose one process replies to this one: several senders would share the gateways.
+fn far_away(args: &Args, plan: Plan, far: Far) -> Result<String> {
+    args.survey.check_picture()?;
+    let (nid, clock) = (far.nid(), Clock::new());
+    let (mut peer, routes) = far.connect("logp")?;
+    let (start, origin) = (Instant::now(), crate::origin::here());
+    let one = |route: &String| {
+        let pair = peer.open_by(route, Transport::Route.pool(ring_for(longest(&plan))))?;
+        Ok(Series { pair, requester: Requester::new(clock), survey: Survey::new(plan.clone()) })
+    };
+    let mut series = routes.iter().map(one).collect::<Result<Vec<_>>>()?;
+    measure(&mut series, &peer, start, args.survey.time())?;
+    let contended = series.iter().map(|_| Vec::new()).collect();
+    // The two programs: what else takes part, this node does not know.
+    printed(
+        args,
+        Report::new(origin, Place::Node(nid), 2, plan.sizes[0], plan.window),
+        start,
+        &series,
+        contended,
+    )
+}
+
+/// All points, on what they were to be measured on.
+fn measure(series: &mut [Series], peer: &Peer, start: Instant, time: f64) -> Result<()> {
+    peer.explained(survey(series, peer, start, time))?;
+    for Series { pair, .. } in series {
+        pair.end.check().map_err(|e| format!("{}: {e}", pair.name))?;
+    }
+    Ok(())
+}
+
+fn printed(
+    args: &Args,
+    mut report: Report,
+    start: Instant,
+    series: &[Series],
+    contended: Vec<Vec<report::Contended>>,
+) -> Result<String> {
     for (one, contended) in series.iter().zip(contended) {
-        let name = one.pair.transport.name();
+        let name = &one.pair.name;
         let found =
             fit(&one.survey).ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
         report.ways.push(report::Findings::new(name, &one.survey, &found, contended));
@@ -155,6 +212,10 @@ fn run(args: &Args, plan: Plan, cores: Cores, nodes: Option<Nodes>) -> Result<St
     #[cfg(feature = "plot")]
     args.survey.draw(|path| dp_measure::picture::logp::draw(&report, path))?;
     Ok(args.survey.common.printed(&report))
+}
+
+fn longest(plan: &Plan) -> usize {
+    plan.sizes.last().copied().unwrap_or(1)
 }
 
 fn open(
@@ -167,7 +228,7 @@ fn open(
     let one = |&transport: &Transport| {
         let mut plan = plan.clone();
         plan.sizes.retain(|&size| transport.carries(size));
-        let size = plan.sizes.last().copied().unwrap_or(1);
+        let size = longest(&plan);
         let pair = peer.open(transport, size, transport.pool(ring_for(size)), nodes)?;
         Ok(Series { pair, requester: Requester::new(clock), survey: Survey::new(plan) })
     };
@@ -198,7 +259,7 @@ fn survey(series: &mut [Series], peer: &Peer, start: Instant, time: f64) -> Resu
     let all: usize = series.iter().map(|one| one.survey.expected()).sum();
     let mut before = 0;
     for one in &mut *series {
-        let name = one.pair.transport.name();
+        let name = one.pair.name.clone();
         let (mut measured, survey) = one.split(peer);
         let mut share = Share { done: usize::MAX, until: 0.0 };
         let watch = |done: usize| {
@@ -215,7 +276,7 @@ fn survey(series: &mut [Series], peer: &Peer, start: Instant, time: f64) -> Resu
     loop {
         let mut wide = false;
         for one in &mut *series {
-            let name = one.pair.transport.name();
+            let name = one.pair.name.clone();
             let (mut measured, survey) = one.split(peer);
             let turn = start.elapsed().as_secs_f64();
             let [done, all] = [turn - begin, time - begin].map(|s| (s.max(0.0) * 1000.0) as usize);
@@ -263,7 +324,7 @@ fn contend(
     let mut crowd = Crowd::start(cores.b, others, most, nodes)?;
     let mut all = Vec::new();
     for (i, one) in series.iter().enumerate() {
-        let name = one.pair.transport.name();
+        let name = &one.pair.name;
         progress_of(&format!("{name}, several senders"), i, series.len());
         let load = one.survey.load(one.survey.plan().sizes[0]);
         let rounds = crowd

@@ -6,6 +6,7 @@
 //! | [`cores`], [`nodes`] | which cores, and staying there; the other node, for what goes over Ethernet |
 //! | [`helper`] | another process of this program, told over a socket what to do |
 //! | [`peer`] | what it can be told: the one protocol; making pairs |
+//! | [`routes`], [`line`], [`serve`] | another node behind a gateway; telling its process what to do; that process's side |
 //! | [`work`] | what it does then |
 //! | [`transport`], [`end`] | the ways of sending, and one end of each |
 //! | [`link`] | what carries messages or bytes: sockets, pipes |
@@ -27,12 +28,15 @@ pub mod exchange;
 pub mod floor;
 mod futex;
 mod helper;
+mod line;
 pub mod link;
 pub mod nodes;
 pub mod options;
 pub mod peer;
 mod queues;
 pub mod requests;
+pub mod routes;
+pub mod serve;
 pub mod transport;
 pub mod work;
 

@@ -102,13 +102,15 @@ const WRONG: &[(&str, &str)] = &[
         "bench",
         "~ required | {nosuch} | lat {--nosuch} | lat --ways {nosuch} | lat --ways tcp,{x} | lat --cores {x} | lat --cores {0} | lat --cores 0,{9999} |
          lat --cores 0,1,{2} | lat --size {x} | lat --size {0} | lat --size {-1} | lat --size 8,{x} | lat --seconds {x} | lat --seconds {0} |
-         lat --seconds {-1} | lat --rounds {x} | lat --rounds {0} | bw --ring {x} | lat --netns nosuch-dp ~ --netns | idle --endpoints {x} | lat {stray}",
+         lat --seconds {-1} | lat --rounds {x} | lat --rounds {0} | bw --ring {x} | lat --netns nosuch-dp ~ --netns | idle --endpoints {x} | lat {stray} |
+         lat --node {x} | lat --node {0} | lat --node 2 ~ gateway | lat --route udp ~ --node | lat --dpid 5000 ~ --dpid | serve --dpid {0} | serve ~ gateway |
+         lat --node 2 --ways tcp ~ --ways",
     ),
     (
         "logp",
         "{--nosuch} | --ways {nosuch} | --ways tcp,{x} | --sizes {x} | --sizes {-1} | --sizes 8,{x} | --cores {x} | --cores {0} | --cores 0,{9999} |
          --cores 0,1,{2} | --window {x} | --window {0} | --senders {x} | --senders {0} | --netns nosuch-dp ~ --netns | --seconds {x} | --seconds {0} |
-         --seconds {-1} | --plot {GONE.svg} | --plot x.{txt} | {stray}",
+         --node {x} | --node 2 ~ gateway | --node 2 --senders 2 ~ --senders | --seconds {-1} | --plot {GONE.svg} | --plot x.{txt} | {stray}",
     ),
     (
         "cost",

@@ -25,6 +25,26 @@ impl Origin {
     }
 }
 
+/// Between which two processes something was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// Of one machine, on these cores: that of the first, and of the other.
+    Cores([usize; 2]),
+    /// Of this node, and of that with this number.
+    Node(u16),
+}
+
+impl Place {
+    /// For people.
+    pub fn words(&self) -> String {
+        match self {
+            Place::Cores([a, b]) => format!("between cores {a} and {b}"),
+            Place::Node(nid) => format!("to node {nid}"),
+        }
+    }
+}
+
 /// A time, in seconds since 1970 began, as [`Origin::date`] has it.
 pub fn date(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);

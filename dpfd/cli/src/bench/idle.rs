@@ -63,9 +63,10 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let bytes_per_endpoint = memory(&peer, count, false)?;
     progress("a process that does nothing");
     std::thread::sleep(SETTLE);
-    let before = Used::of(peer.pid())?;
+    let pid = peer.pid().ok_or("a process of another node")?;
+    let before = Used::of(pid)?;
     std::thread::sleep(seconds);
-    let used = Used::of(peer.pid())?;
+    let used = Used::of(pid)?;
     peer.idle(0, false)?;
     drop(peer);
     // A fresh process: memory that was given back may stay with the other one.

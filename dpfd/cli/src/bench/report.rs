@@ -1,13 +1,12 @@
 //! What is printed: a table for people, JSON for programs.
 
-use dp_measure::origin::Origin;
+use dp_measure::origin::{Origin, Place};
 use dp_measure::printed::{self, round, Printed};
 use dp_measure::stats::{median, quartile_half};
 use serde::Serialize;
 
 use super::series::{Series, Turn};
 use super::{Args, What};
-use crate::pair::cores::Cores;
 use crate::pair::transport::Transport;
 
 /// The layout of what `--json` prints.
@@ -19,7 +18,8 @@ pub struct Report {
     version: u32,
     origin: Origin,
     what: What,
-    cores: [usize; 2],
+    #[serde(flatten)]
+    place: Place,
     seconds: f64,
     rounds: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,8 @@ struct Short {
 #[derive(Serialize)]
 struct Outcome {
     size: usize,
-    #[serde(rename = "way")]
+    way: String,
+    #[serde(skip)]
     transport: Transport,
     #[serde(flatten)]
     numbers: Numbers,
@@ -114,6 +115,7 @@ impl Size {
             let cpu_s = [0, 1].map(|i| round(s.turns.iter().map(|(_, cpu)| cpu[i]).sum(), 1e3));
             Outcome {
                 size,
+                way: s.name().into(),
                 transport: s.transport(),
                 numbers: Numbers::of(&s, size, floor.as_deref()),
                 cpu_s,
@@ -162,13 +164,13 @@ impl Numbers {
 }
 
 impl Report {
-    pub fn new(args: &Args, origin: Origin, cores: Cores, sizes: Vec<Size>) -> Report {
+    pub fn new(args: &Args, origin: Origin, place: Place, sizes: Vec<Size>) -> Report {
         let short = sizes.first().map(|first| short(args.what, &first.outcomes)).unwrap_or_default();
         Report {
             version: VERSION,
             origin,
             what: args.what,
-            cores: [cores.a, cores.b],
+            place,
             seconds: args.seconds,
             rounds: args.rounds,
             ring: args.ring,
@@ -214,7 +216,6 @@ impl Report {
 
 impl Printed for Report {
     fn text(&self) -> String {
-        let [a, b] = self.cores;
         let turn = self.seconds / f64::from(self.rounds);
         let what = match self.what {
             What::Lat => "nanoseconds one way (half a round trip)",
@@ -222,7 +223,7 @@ impl Printed for Report {
             _ => "one way at full speed",
         };
         let mut text =
-            format!("{what}, cores {a} and {b}, medians of {} turns of {turn:.3} s\n", self.rounds);
+            format!("{what}, {}, medians of {} turns of {turn:.3} s\n", self.place.words(), self.rounds);
         let mut size = 0;
         for one in &self.results {
             if one.size != size {
@@ -234,7 +235,7 @@ impl Printed for Report {
                 };
                 text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
             }
-            text += &row(one.transport.name(), self.cells(one));
+            text += &row(&one.way, self.cells(one));
         }
         text + &format!(
             "\n\u{b1}: half of what lies between the quartiles of the turns\n{}\n",

@@ -48,6 +48,17 @@ impl Series {
         Ok(Series { pair, size, ring, turns: Vec::new() })
     }
 
+    /// A way to another node by the route of this name.
+    pub fn by_route(peer: &mut Peer, route: &str, size: usize, ring: usize) -> Result<Series> {
+        let pair = peer.open_by(route, Transport::Route.pool(ring))?;
+        Ok(Series { pair, size, ring, turns: Vec::new() })
+    }
+
+    /// As people call it.
+    pub fn name(&self) -> &str {
+        &self.pair.name
+    }
+
     pub fn transport(&self) -> Transport {
         self.pair.transport
     }
@@ -84,7 +95,7 @@ impl Series {
     /// One more turn.
     pub fn turn(&mut self, peer: &Peer, what: What, time: Duration) -> Result<()> {
         let done = self.run(peer, what, time).and_then(|done| self.pair.end.check().map(|()| done));
-        let done = peer.explained(done).map_err(|e| format!("{}: {e}", self.transport()))?;
+        let done = peer.explained(done).map_err(|e| format!("{}: {e}", self.name()))?;
         self.turns.push(done);
         Ok(())
     }

@@ -14,9 +14,18 @@ const ANSWER: Duration = Duration::from_millis(500);
 ///
 /// It does not answer; in words.
 pub fn ask() -> Result<Option<Gateway>, String> {
+    ask_within(ANSWER)
+}
+
+/// The same by one who can wait longer.
+///
+/// # Errors
+///
+/// As above.
+pub fn ask_within(patience: Duration) -> Result<Option<Gateway>, String> {
     // A fault of the folder was told with the endpoints.
     let Some(folder) = folder().ok().flatten() else { return Ok(None) };
-    Gateway::ask(&folder, ANSWER).map_err(|error| {
+    Gateway::ask(&folder, patience).map_err(|error| {
         format!("the gateway does not answer: {error}; other nodes and flows are missing; see journalctl -u dp-node")
     })
 }

@@ -55,6 +55,7 @@ impl End {
             | Transport::EndpointDefault
             | Transport::Kernel
             | Transport::Ethernet => End::Endpoint(OneEnd::new(transport, &fds, pair, pool, first)?),
+            Transport::Route => return Err("its ends are on two nodes".into()),
             Transport::Plain | Transport::KernelPlain => End::Fds(endpoints::plain(transport, pair, first)?),
             Transport::Channel => End::Channel(Channel::new(pair, first)?),
             Transport::TcpSpin => End::Other(Box::new(Spinning::new(these(fds)?)?)),
@@ -73,6 +74,7 @@ impl End {
     pub fn check(&self) -> Result<()> {
         match self {
             End::Channel(channel) => channel.is_one(),
+            End::Endpoint(end) => end.goes_by_its_route(),
             _ => Ok(()),
         }
     }

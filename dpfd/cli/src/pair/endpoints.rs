@@ -17,7 +17,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use super::helper::alive;
 use super::link::{Fds, Link};
 use super::transport::Transport;
-use super::{nodes, Result};
+use super::{nodes, routes, Result};
 use crate::signals;
 
 /// The first number; each pair takes two.
@@ -31,6 +31,8 @@ const LONGEST_POOL_OF_MANY: usize = 256 << 20;
 pub const SPIN: u32 = 100_000_000;
 /// Seconds in which nothing comes, though the other process is there and at it.
 const SILENCE: u32 = 30;
+/// How long two ends on two nodes may take to meet: a route that does not work is found out on the way.
+const MET: Duration = Duration::from_secs(20);
 /// How long endpoints may take to be gone after they were closed.
 const GONE: Duration = Duration::from_secs(20);
 
@@ -79,7 +81,7 @@ fn targeted(transport: Transport, fds: &[OwnedFd], [mine, theirs]: [Dpid; 2]) ->
 }
 
 /// Receives look every second whether the other process is still there.
-fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
+pub fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
     match endpoint.driver() {
         Driver::User => setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?,
         // No sockets, and they take no time-out.
@@ -92,6 +94,8 @@ fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
 pub struct OneEnd {
     pub endpoint: Endpoint,
     in_place: bool,
+    /// The route that it is to send by, and to whom.
+    route: Option<(String, Addr)>,
 }
 
 impl OneEnd {
@@ -134,7 +138,49 @@ impl OneEnd {
         }
         endpoint.set_spin(SPIN);
         look_up_now_and_then(&endpoint)?;
-        Ok(OneEnd { endpoint, in_place: false })
+        Ok(OneEnd { endpoint, in_place: false, route: None })
+    }
+
+    /// One that is to send to another node by the route of this name. Its receives look as long as those of any program: gateways
+    /// look, too, and may have the same cores.
+    pub fn by_route(route: &str, pool: Option<usize>) -> Result<OneEnd> {
+        let endpoint = Endpoint::open_on(Driver::User, 0)?;
+        if let Some(bytes) = pool {
+            endpoint.pool(bytes)?;
+        }
+        endpoint.set_route(Some(route))?;
+        look_up_now_and_then(&endpoint)?;
+        Ok(OneEnd { endpoint, in_place: false, route: None })
+    }
+
+    /// Waits for the end that this one is to send to, which does the same. What comes before its greeting was for one that had
+    /// this number before.
+    pub fn meet(&mut self, route: &str, there: Addr, greeting: u64) -> Result<()> {
+        self.endpoint.target(there)?;
+        patiently(|| self.endpoint.send(&greeting.to_ne_bytes()))?;
+        let (end, mut into) = (Instant::now() + MET, [0; 8]);
+        loop {
+            match self.endpoint.recv_from(&mut into) {
+                Ok((8, from)) if from == there && into == greeting.to_ne_bytes() => break,
+                Ok(_) | Err(Error::WouldBlock | Error::Interrupted) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if Instant::now() > end {
+                return Err(format!(
+                    "route {route}: nothing came from endpoint {there} for {} s",
+                    MET.as_secs()
+                )
+                .into());
+            }
+        }
+        self.route = Some((route.into(), there));
+        self.goes_by_its_route()
+    }
+
+    /// An error if it has a route and that is not the one by which it sends.
+    pub fn goes_by_its_route(&self) -> Result<()> {
+        let Some((name, there)) = &self.route else { return Ok(()) };
+        Ok(routes::goes_by(name, self.endpoint.dpid(), *there)?)
     }
 
     /// Receives a message and who sent it.
@@ -228,7 +274,8 @@ fn in_vain(error: Error, silence: &mut u32) -> io::Result<()> {
         return Ok(());
     }
     Err(io::Error::other(
-        "nothing came or went for half a minute: a message must have been lost; `dp device ls` counts those between nodes",
+        "nothing came or went for half a minute: a message must have been lost, or the other node; `dp ls`, and of the kernel \
+         driver `dp device ls`, tell of other nodes",
     ))
 }
 

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "descriptors that come beside a message")]
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use nix::sys::prctl;
@@ -12,6 +12,7 @@ use nix::sys::socket::{
     SockType,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Result;
 
@@ -52,18 +53,15 @@ impl Helper {
         Ok(answer?)
     }
 
-    /// What came of something, and if it is an error, why this process gave up, if it did and said so: who finds it gone has
-    /// not asked it.
-    pub fn explained<T>(&self, done: Result<T>) -> Result<T> {
-        done.map_err(|error| match self.last_words() {
-            Some(words) if error.to_string() != words => format!("{error}: {words}").into(),
-            _ => error,
-        })
+    /// The next answer, whatever it is; none if it is gone.
+    pub fn heard(&self) -> Result<Option<std::result::Result<Value, String>>> {
+        Ok(receive(&self.control)?.map(|(said, _)| said))
     }
 
-    fn last_words(&self) -> Option<String> {
+    /// Why this process gave up, if it did and said so.
+    pub fn last_words(&self) -> Option<String> {
         loop {
-            let said = receive_now::<std::result::Result<serde_json::Value, String>>(&self.control);
+            let said = receive_now::<std::result::Result<Value, String>>(&self.control);
             if let Err(words) = said.ok()??.0 {
                 return Some(words);
             }
@@ -72,6 +70,13 @@ impl Helper {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+}
+
+/// Readable when there is an answer, and when it is gone.
+impl AsFd for Helper {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.control.as_fd()
     }
 }
 

@@ -21,7 +21,7 @@ pub const UNNAMED: &str = "its other end is on another node: name that network n
 #[derive(clap::Args)]
 pub struct OtherNode {
     /// Network namespace of the other node, for ethernet: as `ip netns` lists it, or a file.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "node")]
     netns: Option<PathBuf>,
 }
 

@@ -55,6 +55,8 @@ pub enum Transport {
     Eventfd,
     /// A word in shared memory, and the system call that wakes who waits for it.
     Futex,
+    /// Two endpoints on two nodes, by a route between their gateways: no way of one machine, so `--ways` does not name it.
+    Route,
 }
 
 /// The smallest ring that is measured unless one is asked for, bytes: four times a large second-level cache.
@@ -69,7 +71,7 @@ const SURELY_KEPT: usize = 4096;
 const LONGEST_DGRAM: usize = 128 * 1024;
 
 impl Transport {
-    /// All that there are.
+    /// All of one machine.
     pub const ALL: [Transport; 19] = [
         Transport::Floor,
         Transport::Endpoint,
@@ -122,8 +124,13 @@ impl Transport {
 
     /// Two endpoints, by the library's calls.
     pub fn is_endpoint(self) -> bool {
-        use Transport::{Endpoint, EndpointAsleep, EndpointDefault, EndpointInPlace, Ethernet, Kernel};
-        matches!(self, Endpoint | EndpointInPlace | EndpointAsleep | EndpointDefault | Kernel | Ethernet)
+        use Transport::{
+            Endpoint, EndpointAsleep, EndpointDefault, EndpointInPlace, Ethernet, Kernel, Route,
+        };
+        matches!(
+            self,
+            Endpoint | EndpointInPlace | EndpointAsleep | EndpointDefault | Kernel | Ethernet | Route
+        )
     }
 
     /// The driver that serves its endpoints, if it has some.
@@ -167,6 +174,7 @@ impl Transport {
             Transport::Mqueue => "mqueue",
             Transport::Eventfd => "eventfd",
             Transport::Futex => "futex",
+            Transport::Route => "route",
         }
     }
 
@@ -181,6 +189,7 @@ impl Transport {
                 let (a, b) = UnixDatagram::pair()?;
                 both(a.into(), b.into())
             }
+            Transport::Route => Err(io::Error::other("its ends are on two nodes")),
             // Each process opens its own, here or there.
             Transport::Ethernet => nodes.ok_or_else(|| io::Error::other(nodes::UNNAMED))?.ends(),
             Transport::Endpoint

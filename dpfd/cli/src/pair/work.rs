@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use dp_measure::cost::bandwidth::ACK;
 use dp_measure::cost::probe::Load;
-use dpfd::Endpoint;
+use dpfd::{Addr, Endpoint};
 use nix::time::{clock_gettime, ClockId};
 
 use super::buffer::{self, Buffer, Walk};
 use super::clock::{Clock, Timing};
 use super::crowd::{Crowd, Door, Watched};
 use super::end::{each, End};
+use super::endpoints::OneEnd;
 use super::helper::{self, Control};
 use super::link::Link;
 use super::peer::{Done, Job, Task};
@@ -40,6 +41,12 @@ impl Worker {
         match job {
             Job::Stay(core) => cores::stay(core)?,
             Job::Open { transport, role } => self.ends.push(End::new(transport, role, fds)?),
+            Job::Meet { with: (nid, dpid), pool, route, greeting } => {
+                let mut end = OneEnd::by_route(&route, pool)?;
+                control.say(end.endpoint.dpid())?;
+                end.meet(&route, Addr { nid, dpid }, greeting)?;
+                self.ends.push(End::Endpoint(end));
+            }
             Job::Close => self.ends.clear(),
             Job::Go => return Err("nothing to go on with".into()),
             Job::Idle { count, pooled } => {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::fit::{Fit, Value};
 use super::probe::{Point, Survey, What, BATCH, WITHIN};
-use crate::origin::Origin;
+use crate::origin::{Origin, Place};
 use crate::printed::{half, round, tenth, Printed};
 use crate::stats::{median, quartile_half};
 
@@ -15,8 +15,9 @@ pub struct Report {
     pub version: u32,
     /// Where, when and by what.
     pub origin: Origin,
-    /// Cores of the requesting and of the replying process.
-    pub cores: [usize; 2],
+    /// Cores of the requesting and of the replying process, or the other one's node.
+    #[serde(flatten)]
+    pub place: Place,
     /// P: processors that can take part.
     pub p: u32,
     /// Bytes of a small message.
@@ -276,11 +277,11 @@ fn notes(fit: &Fit, window: u32, wide: usize, points: usize) -> Vec<String> {
 
 impl Report {
     /// An empty one.
-    pub fn new(origin: Origin, cores: [usize; 2], p: u32, size: usize, window: u32) -> Report {
+    pub fn new(origin: Origin, place: Place, p: u32, size: usize, window: u32) -> Report {
         Report {
             version: 1,
             origin,
-            cores,
+            place,
             p,
             size,
             window,
@@ -294,10 +295,12 @@ impl Report {
 
 impl Printed for Report {
     fn text(&self) -> String {
-        let [a, b] = self.cores;
         let mut text = format!(
-            "LogP of {}-byte messages between cores {a} and {b}, P = {}, {:.0} s; nanoseconds, 95 % intervals\n\n",
-            self.size, self.p, self.seconds
+            "LogP of {}-byte messages {}, P = {}, {:.0} s; nanoseconds, 95 % intervals\n\n",
+            self.size,
+            self.place.words(),
+            self.p,
+            self.seconds
         );
         text += &row("", &["o_s", "o_r", "L", "g", "RTT/2"].map(|title| format!("{title:>15}")));
         for way in &self.ways {

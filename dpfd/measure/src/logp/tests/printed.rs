@@ -4,6 +4,7 @@ use super::link::{Cost, Link};
 use crate::logp::fit::fit;
 use crate::logp::probe::{Plan, Survey};
 use crate::logp::report::{Contended, Findings, Report};
+use crate::origin::Place;
 use crate::printed::Printed;
 use crate::tests::here;
 
@@ -36,7 +37,7 @@ fn several_senders_are_compared_round_by_round() {
 
 #[test]
 fn the_table_has_parameters_sizes_and_senders() {
-    let mut report = Report::new(here(), [0, 1], 2, 8, 16);
+    let mut report = Report::new(here(), Place::Cores([0, 1]), 2, 8, 16);
     report.ways.push(way(Link::new(Cost(100.0, 0.0), 50.0, 500.0, Cost(300.0, 0.0)), 16));
     let text = report.text();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -49,6 +50,11 @@ fn the_table_has_parameters_sizes_and_senders() {
     let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     assert_eq!(json["ways"][0]["signature"][0]["points"][5]["m"], 256);
     assert_eq!(json["ways"][0]["idle"], 150.0);
+    assert_eq!(json["cores"], serde_json::json!([0, 1]));
+    report.place = Place::Node(2);
+    assert!(report.text().starts_with("LogP of 8-byte messages to node 2, P"), "{}", report.text());
+    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    assert_eq!((&json["node"], json.get("cores")), (&2.into(), None));
     assert_eq!((&json["origin"]["host"], &json["origin"]["dp"]), (&"here".into(), &"0.1.0".into()));
 }
 

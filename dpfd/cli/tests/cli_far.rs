@@ -1,0 +1,355 @@
+//! `dp bench` and `dp logp` to another node: two nodes at ports of the loopback, and two network namespaces with two routes between
+//! them. No number is judged here: the machine may be busy.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use nix::sched::{unshare, CloneFlags};
+use serde_json::Value;
+
+const TRUSTED: &str = "[route.udp]\nsecurity = \"none\"\n";
+/// A measurement that says something after a moment.
+const SHORT: &str = "--seconds 0.1 --rounds 2 --json";
+
+/// What is ended with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !so() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A network namespace.
+struct Network(File);
+
+impl Network {
+    fn new() -> Network {
+        let (tell, told) = channel();
+        std::thread::spawn(move || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+            tell.send(File::open("/proc/thread-self/ns/net").expect("its file")).unwrap();
+        });
+        Network(told.recv().unwrap())
+    }
+
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    fn ip(&self, line: &str) {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.path())).arg("ip").args(line.split_whitespace());
+        let out = command.output().expect("nsenter");
+        assert!(out.status.success(), "ip {line}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
+/// Whether nodes can be network namespaces; a line for the summary if not.
+fn namespaces_are_possible() -> bool {
+    let possible = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok()).join().unwrap();
+    if !possible {
+        if let Some(skips) = std::env::var_os("DP_SKIPS") {
+            let old = fs::read_to_string(&skips).unwrap_or_default();
+            fs::write(skips, format!("{old}SKIP: dp bench over routes: network namespaces need root\n"))
+                .unwrap();
+        }
+    }
+    possible
+}
+
+/// Nodes 1 and 2, each with its folder.
+struct Two {
+    folder: PathBuf,
+    networks: Vec<Network>,
+}
+
+impl Two {
+    fn new(name: &str, routes: [String; 2], networks: Vec<Network>) -> Two {
+        let folder = std::env::temp_dir().join(format!("dp-cli-far-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir(&folder).unwrap();
+        let [one, two] = routes;
+        let nodes = format!(
+            "[[node]]\nnid = 1\nroutes = [{one}]\n[[node]]\nnid = 2\nname = \"beta\"\nroutes = [{two}]\n"
+        );
+        fs::write(folder.join("graph.toml"), format!("{TRUSTED}{nodes}")).unwrap();
+        Two { folder, networks }
+    }
+
+    /// At ports of the loopback.
+    fn at_ports(name: &str) -> Two {
+        let port = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Two::new(name, [(); 2].map(|()| format!("\"udp:127.0.0.1:{}\"", port())), Vec::new())
+    }
+
+    /// In network namespaces, with a cable for `eth` and one for `udp`.
+    fn on_cables(name: &str) -> Two {
+        let networks = vec![Network::new(), Network::new()];
+        for cable in ["dp0", "dp1"] {
+            networks[0]
+                .ip(&format!("link add {cable} type veth peer name {cable} netns {}", networks[1].path()));
+        }
+        for (network, n) in networks.iter().zip(1..) {
+            network.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
+            network.ip(&format!("addr add 10.1.0.{n}/24 dev dp1"));
+            ["lo", "dp0", "dp1"].iter().for_each(|interface| network.ip(&format!("link set {interface} up")));
+        }
+        let routes = [1, 2].map(|n| format!("\"eth:dp0/02:00:00:00:00:0{n}\", \"udp:10.1.0.{n}:7411\""));
+        Two::new(name, routes, networks)
+    }
+
+    fn registry(&self, nid: u16) -> PathBuf {
+        self.folder.join(nid.to_string())
+    }
+
+    /// `dp` on a node.
+    fn dp(&self, nid: u16, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+        if let Some(network) = self.networks.get(usize::from(nid) - 1) {
+            command = Command::new("nsenter");
+            command.arg(format!("--net={}", network.path())).arg(env!("CARGO_BIN_EXE_dp"));
+        }
+        command.args(line.split_whitespace());
+        command.env("DP_RUNTIME_DIR", self.registry(nid)).env("DP_NID", nid.to_string());
+        command
+    }
+
+    /// The gateway of a node, once it is there; it ends with this.
+    fn gateway(&self, nid: u16) -> Running {
+        let graph = self.folder.join("graph.toml");
+        let line = format!("node --graph {} --node {nid}", graph.display());
+        let gateway = Running(self.dp(nid, &line).stderr(Stdio::null()).spawn().unwrap());
+        until("a gateway", || self.registry(nid).join("gateway.status").exists());
+        gateway
+    }
+
+    /// `dp bench serve` on a node, once it does.
+    fn serve(&self, nid: u16, options: &str) -> Running {
+        let mut child =
+            self.dp(nid, &format!("bench serve {options}")).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("serving"), "{line}");
+        Running(child)
+    }
+
+    /// What node 1 finds.
+    #[track_caller]
+    fn report(&self, line: &str) -> Value {
+        let (code, printed, said) = self.ended(line);
+        assert_eq!(code, Some(0), "{line}: {said}");
+        serde_json::from_str(&printed).unwrap()
+    }
+
+    fn ended(&self, line: &str) -> (Option<i32>, String, String) {
+        let dp = self.dp(1, line);
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "200"]).arg(dp.get_program()).args(dp.get_args());
+        let set = dp.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let out = command.envs(set).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (out.status.code(), text(&out.stdout), text(&out.stderr))
+    }
+
+    /// Node 1 fails with this status and these words.
+    #[track_caller]
+    fn told(&self, line: &str, code: i32, words: &[&str]) {
+        let (got, printed, said) = self.ended(line);
+        assert_eq!(got, Some(code), "{line}: {said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{line}: {said}");
+        assert!(printed.is_empty(), "{line}: {printed}");
+    }
+}
+
+impl Drop for Two {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn ways(of: &Value) -> Vec<&str> {
+    of.as_array().unwrap().iter().map(|one| one["way"].as_str().unwrap()).collect()
+}
+
+/// The manual page tells of each field.
+#[track_caller]
+fn documented(page: &str, of: &Value) {
+    for field in of.as_object().unwrap().keys() {
+        assert!(page.contains(field), "the page does not tell of {field}");
+    }
+}
+
+const BENCH: &str = include_str!("../../../man/dp-bench.1");
+
+#[test]
+fn a_route_is_measured_to_who_serves_on_another_node() {
+    let nodes = Two::at_ports("one");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let lat = nodes.report(&format!("bench lat --node 2 --size 8,100000 {SHORT}"));
+    assert!(lat["node"] == 2 && lat.get("cores").is_none(), "{lat}");
+    assert_eq!(ways(&lat["results"]), ["udp", "udp"]);
+    for one in lat["results"].as_array().unwrap() {
+        let [p50, p99, p999] = ["p50_ns", "p99_ns", "p999_ns"].map(|field| one[field].as_f64().unwrap());
+        // Nothing is as near as another core.
+        assert!(p50 > 500.0 && p50 <= 1e10 && p99 <= p999, "{one}");
+        documented(BENCH, one);
+    }
+    documented(BENCH, &lat);
+    for what in ["rate", "bw"] {
+        let flood = nodes.report(&format!("bench {what} --node 2 --route udp {SHORT}"));
+        for one in flood["results"].as_array().unwrap() {
+            let [rate, bytes] = ["messages_per_s", "bytes_per_s"].map(|field| one[field].as_f64().unwrap());
+            assert!(one["messages"].as_u64() > Some(0) && rate > 0.0 && bytes > rate, "{one}");
+        }
+    }
+    let (code, text, said) = nodes.ended("bench lat --node 2 --seconds 0.1 --rounds 2");
+    assert!(code == Some(0) && text.contains("to node 2") && text.contains("\nudp "), "{text}{said}");
+}
+
+#[test]
+fn the_parameters_of_logp_are_those_of_the_route() {
+    let nodes = Two::at_ports("logp");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "--dpid 5000");
+    let report = nodes.report("logp --node 2/5000 --route udp --quick --seconds 2 --sizes 8,4096 --json");
+    assert!(report["node"] == 2 && report["p"] == 2 && report.get("cores").is_none(), "{report}");
+    documented(include_str!("../../../man/dp-logp.1"), &report);
+    assert_eq!(ways(&report["ways"]), ["udp"]);
+    let way = &report["ways"][0];
+    let trip = way["rtt"]["ns"].as_f64().unwrap();
+    let [o_s, l, o_r] = ["o_s", "l", "o_r"].map(|name| way[name]["ns"].as_f64().unwrap());
+    assert!(o_s > 0.0 && trip > 1000.0, "{way}");
+    assert!((o_s + l + o_r - trip / 2.0).abs() <= 1.0, "that is how L is defined: {way}");
+    assert_eq!(way["bulk"].as_array().unwrap().len(), 2);
+    assert!(way["k_to_1"].as_array().unwrap().is_empty());
+    nodes.told("logp --node 2 --senders 2", 2, &["--senders", "one machine", "Usage: dp logp"]);
+}
+
+#[test]
+fn what_cannot_be_measured_is_named_with_a_way_out() {
+    let nodes = Two::at_ports("wrong");
+    let lat = "bench lat --seconds 0.1 --node";
+    let none = ["no gateway", "dp node", "DP_RUNTIME_DIR"];
+    nodes.told(&format!("{lat} 2"), 1, &none);
+    nodes.told("logp --node 2", 1, &none);
+    nodes.told("bench serve", 1, &none);
+    let _here = nodes.gateway(1);
+    nodes.told(&format!("{lat} 2"), 1, &["node 2 is down", "udp:127.0.0.1:", "dp node"]);
+    let there = nodes.gateway(2);
+    nodes.told(&format!("{lat} 2"), 1, &["nobody serves at endpoint 2/1990", "`dp bench serve`", "node 2"]);
+    nodes.told(&format!("{lat} 2/5000"), 1, &["2/5000", "`dp bench serve --dpid 5000`"]);
+    nodes.told(&format!("{lat} 7"), 2, &["node 7", "it has 2", "Usage: dp bench"]);
+    nodes.told(&format!("{lat} 1"), 2, &["node 1 is this one", "--node"]);
+    nodes.told(&format!("{lat} 2 --route eth"), 2, &["\"eth\"", "node 2", "these do: udp"]);
+    nodes.told(&format!("{lat} beta"), 2, &["beta", "2/1990"]);
+    for what in ["waiting", "idle", "crowd"] {
+        nodes.told(&format!("bench {what} --node 2"), 2, &["--node is for lat, bw and rate"]);
+    }
+    for other in ["--ways tcp", "--cores 0,1", "--netns x"] {
+        nodes.told(&format!("{lat} 2 {other}"), 2, &["cannot be used with", "--node"]);
+    }
+    nodes.told("bench lat --route udp", 2, &["--node"]);
+    nodes.told("bench lat --dpid 5000", 2, &["--dpid is for serve"]);
+    nodes.told("bench serve --size 8", 2, &["serve takes --dpid alone"]);
+    let strange = nodes.dp(1, "bench lat --node 2").env("DP_NID", "5").output().unwrap();
+    let said = String::from_utf8_lossy(&strange.stderr).into_owned();
+    assert!(strange.status.code() == Some(1) && said.contains("set DP_NID=1"), "{said}");
+    // What was asked in vain before is no measurement when somebody serves at last.
+    let served = nodes.serve(2, "");
+    nodes.report(&format!("bench lat --node 2 {SHORT}"));
+    let second = nodes.dp(2, "bench serve").output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(second.status.code() == Some(1) && said.contains("--dpid"), "{said}");
+    drop(served);
+    drop(there);
+}
+
+#[test]
+fn one_is_served_at_a_time_and_the_next_one_when_it_is_done() {
+    let nodes = Two::at_ports("busy");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let mut first =
+        Running(nodes.dp(1, "bench lat --node 2 --seconds 4").stdout(Stdio::null()).spawn().unwrap());
+    until("what the first one says and measures are two flows", || {
+        let listed: Value = serde_json::from_str(&nodes.ended("ls --json").1).unwrap();
+        listed["gateway"]["nodes"][0]["flows"].as_array().is_some_and(|flows| flows.len() > 1)
+    });
+    nodes.told("bench lat --node 2 --seconds 0.1", 1, &["is being served", "try again"]);
+    assert!(first.0.wait().unwrap().success());
+    nodes.report(&format!("bench lat --node 2 {SHORT}"));
+}
+
+#[test]
+fn each_route_between_two_namespaces_is_measured_and_one_that_is_down_is_not() {
+    if !namespaces_are_possible() {
+        return;
+    }
+    let nodes = Two::on_cables("routes");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let both = nodes.report(&format!("bench lat --node 2 {SHORT}"));
+    assert_eq!(ways(&both["results"]), ["eth", "udp"]);
+    for route in ["eth", "udp"] {
+        let one = nodes.report(&format!("bench rate --node 2 --route {route} {SHORT}"));
+        assert_eq!(ways(&one["results"]), [route]);
+    }
+    let logp = nodes.report("logp --node 2 --route eth,udp --quick --seconds 2 --sizes 8 --json");
+    assert_eq!(ways(&logp["ways"]), ["eth", "udp"]);
+    nodes.networks[1].ip("link set dp0 down");
+    // Whichever node finds it out.
+    let words = ["route eth from node ", "does not work: messages went by udp", "dp ls"];
+    nodes.told("bench lat --node 2 --route eth --seconds 0.1", 1, &words);
+    let (code, printed, said) = nodes.ended(&format!("bench lat --node 2 {SHORT}"));
+    assert!(code == Some(0) && said.contains("warning: left out: ") && said.contains(words[0]), "{said}");
+    let rest: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(ways(&rest["results"]), ["udp"]);
+}
+
+/// In the middle of a turn: the number would be that of another route.
+#[test]
+fn a_route_that_ends_while_it_is_measured_ends_the_measurement() {
+    if !namespaces_are_possible() {
+        return;
+    }
+    let nodes = Two::on_cables("ends");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let lat =
+        nodes.dp(1, "bench lat --node 2 --route eth --seconds 6 --rounds 1").stderr(Stdio::piped()).spawn();
+    let mut lat = Running(lat.unwrap());
+    std::thread::sleep(Duration::from_secs(2));
+    nodes.networks[1].ip("link set dp0 down");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut lat.0.stderr.take().unwrap(), &mut said).unwrap();
+    assert_eq!(lat.0.wait().unwrap().code(), Some(1), "{said}");
+    assert!(said.contains("route eth") && said.contains("went by udp"), "{said}");
+}
+
+/// The registry's folder is what the gateway of this node is found by.
+#[test]
+fn a_gateway_that_ended_is_none() {
+    let nodes = Two::at_ports("ended");
+    drop(nodes.gateway(1));
+    let folder: &Path = &nodes.registry(1);
+    assert!(folder.exists());
+    let (code, _, said) = nodes.ended("bench lat --node 2");
+    assert!(code == Some(1) && said.contains("gateway"), "{said}");
+}
