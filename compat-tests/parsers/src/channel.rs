@@ -23,7 +23,8 @@ use dp_edge::Error;
 
 use crate::input::Input;
 
-const GEOMETRY: Geometry = Geometry { slots: 16, lines: 64, spare: 128 };
+/// A spare ring has room for a longer token than any may be.
+const GEOMETRY: Geometry = Geometry { slots: 16, lines: 64, spare: 512 };
 const SLOT: u32 = 3;
 /// Bytes of a slot.
 const SLOT_BYTES: usize = 512;
@@ -485,7 +486,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         .concat(),
         [
             to_ring.clone(),
-            spare,
+            spare.clone(),
             send(8000),
             follow(4),
             receive(9000),
@@ -506,6 +507,18 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ]
         .concat(),
         [to_ring.clone(), token(0, 4, 100), follow(1), token(2, 4, 16376), follow(3), follow(5)].concat(),
+        [
+            to_ring.clone(),
+            spare.clone(),
+            follow(1),
+            token(0, 4, 16376),
+            follow(3),
+            follow(1),
+            token(0, 4, 16377),
+            follow(3),
+            receive(9000),
+        ]
+        .concat(),
         [vec![11, 0, 9, 0], vec![15, 0, 9], vec![11, 0, 9, 1], vec![15, 0, 0]].concat(),
         (0..10).flat_map(|n| [12, n, 1, 1]).collect(),
         [
