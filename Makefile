@@ -56,7 +56,7 @@ help:
 	@echo 'make build       the command dp, the shim and libdp, in $(target)/release'
 	@echo 'make demo        redis-server and redis-benchmark over TCP, AF_UNIX and DP, side by side'
 	@echo 'make check       everything a change must pass (set CI=true to let skips fail)'
-	@echo 'make check-long  the same, then soaks, storms, sanitizers in user space and kernel, and licences'
+	@echo 'make check-long  the same, then soaks, storms, fuzzers, sanitizers in user space and kernel, and licences'
 	@echo 'make check-kernel  builds the kernel driver and tests it in a booted kernel (root, QEMU by itself)'
 	@echo 'make check-kernel-debug  the same in a kernel that watches: KASAN, lockdep, kmemleak, failing allocations'
 	@echo 'make demo-kernel   the kernel driver at work in a booted kernel: messages, and figures'

@@ -24,6 +24,8 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn new(at: Range<usize>, word: &'static str, what: String, way_out: String) -> Fault {
+        // Names in them are those of the file.
+        let (what, way_out) = (shown(&what), shown(&way_out));
         Fault { at, first: None, word, what, way_out, line: 1, column: 1 }
     }
 
@@ -99,6 +101,19 @@ impl fmt::Display for Faults {
 }
 
 impl std::error::Error for Faults {}
+
+/// A text with nothing in it that a terminal would obey.
+fn shown(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_debug());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
 
 /// Line and column of a byte, from 1, in characters.
 fn position(text: &str, at: usize) -> (usize, usize) {

@@ -190,6 +190,24 @@ fn text_of_others_does_not_reach_the_terminal_as_it_is() {
     assert!(!faults.told("x").contains('\u{1b}'), "{}", faults.told("x"));
 }
 
+/// TOML has escapes for them, so they are where no line of the file shows them.
+#[test]
+fn names_with_control_characters_are_told_without_these() {
+    let node = |nid: u16| {
+        format!("[[node]]\nnid = {nid}\nname = \"a\\u001b[31m\"\nroutes = [\"udp:192.0.2.{nid}:1\"]\n")
+    };
+    let process = |nid: u16| {
+        format!("[[process]]\nname = \"p\\u001b[31m\"\nnode = {nid}\nendpoints = [{nid}, {nid}]\n")
+    };
+    let edge = "[[edge]]\nfrom = \"1/1\"\nto = \"2/2\"\nroute = \"r\\u001b[31m\"\n";
+    let nodes = [node(1), node(2), process(1), process(2), edge.into()].concat();
+    for text in ["[route.\"a\\u001b[31m\"]\nxdp = \"auto\"\n".to_string(), nodes] {
+        let told = Graph::parse(&text).unwrap_err().told("x");
+        assert!(told.contains("\\u{1b}[31m"), "{told}");
+        assert!(told.chars().all(|c| c == '\n' || !c.is_control()), "{told:?}");
+    }
+}
+
 /// The checker is for graphs that no file was, too.
 #[test]
 fn rules_hold_for_graphs_that_programs_make() {

@@ -1,0 +1,509 @@
+//! Two gateways, and a route on which anybody may write who has the other node's address.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dp_abi::frame2::{Header, HELLO, KIND_HELLO};
+use dp_graph::trust::{Security, Users};
+use dp_node::guard::Keys;
+use dp_node::local::{Local, Message};
+use dp_node::node::Node;
+use dp_node::peer::{Peer, Way};
+use dp_node::places::Places;
+use dp_node::Limits;
+use dp_route::{Counters, Frames, PeerAddr, Received, Route};
+use dp_seal::GraphKey;
+use dpfd::driver::user::deposit::Deposit;
+use dpfd::{Addr, Dpid, Nid};
+
+use crate::flow::content;
+use crate::input::Input;
+use crate::wire::{Arriving, Wire};
+
+const LIMITS: Limits = Limits { flows: 4, bytes: 1 << 20 };
+/// Turns at one moment at most.
+const TURNS: usize = 256;
+/// Bytes that a packet of the route can have.
+const SLOT: usize = 2048;
+
+/// What was sent and has not arrived, what has, and how long frames may be.
+struct Cable {
+    wire: Wire,
+    arrived: [VecDeque<Vec<u8>>; 2],
+    mtu: usize,
+}
+
+/// A node's end of it.
+struct Tap {
+    which: usize,
+    cable: Arc<Mutex<Cable>>,
+    counters: Counters,
+}
+
+fn address(which: usize) -> PeerAddr {
+    PeerAddr::other("tap", ["n1", "n2"][which]).expect("an address")
+}
+
+impl Route for Tap {
+    fn name(&self) -> &str {
+        "tap"
+    }
+
+    fn local(&self) -> PeerAddr {
+        address(self.which)
+    }
+
+    fn mtu(&mut self, _: &PeerAddr) -> io::Result<usize> {
+        Ok(self.cable.lock().unwrap_or_else(PoisonError::into_inner).mtu)
+    }
+
+    fn send(&mut self, to: &PeerAddr, frames: Frames<'_>) -> io::Result<usize> {
+        assert_eq!(*to, address(1 - self.which));
+        let mut cable = self.cable.lock().unwrap_or_else(PoisonError::into_inner);
+        for (sent, frame) in frames.iter().enumerate() {
+            if frame.len() > cable.mtu {
+                let long = io::Error::from_raw_os_error(libc::EMSGSIZE);
+                return if sent > 0 { Ok(sent) } else { Err(long) };
+            }
+            cable.wire.put(1 - self.which, frame);
+        }
+        Ok(frames.len())
+    }
+
+    fn slot(&self) -> usize {
+        SLOT
+    }
+
+    fn recv(&mut self, into: &mut Received) -> io::Result<usize> {
+        into.clear();
+        let slot = into.slot();
+        let mut cable = self.cable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut n = 0;
+        while n < into.room().len() / slot {
+            let Some(frame) = cable.arrived[self.which].pop_front() else { break };
+            let length = frame.len().min(slot);
+            into.room()[n * slot..][..length].copy_from_slice(&frame[..length]);
+            n += into.push(n, address(1 - self.which), length, length);
+        }
+        Ok(n)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn refresh(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+/// A message of a program: its number, which is its immediate, and its length.
+#[derive(Debug)]
+struct Sent {
+    which: usize,
+    id: u64,
+    length: usize,
+}
+
+impl Message for Sent {
+    fn size(&self) -> usize {
+        self.length
+    }
+
+    fn immediate(&self) -> Option<u64> {
+        Some(self.id)
+    }
+
+    fn copy_from(&self, begin: usize, to: &mut [u8]) -> usize {
+        let n = to.len().min(self.length - begin);
+        (begin..).zip(&mut to[..n]).for_each(|(at, byte)| *byte = content(self.which, self.id, at));
+        n
+    }
+}
+
+/// The endpoints of a node, which outlive its gateway: for how many messages each has room.
+#[derive(Clone, Default)]
+struct Programs(Rc<RefCell<Pools>>);
+
+#[derive(Default)]
+struct Pools {
+    which: usize,
+    room: HashMap<Dpid, usize>,
+    /// The last message from there to here.
+    last: HashMap<(Dpid, Dpid), u64>,
+    /// Lengths of all that the other node sent; none: somebody forged frames, and nothing is known.
+    lengths: Option<Vec<usize>>,
+}
+
+impl Local for Programs {
+    type Message = Sent;
+
+    fn deposit(
+        &mut self,
+        from: Addr,
+        to: Dpid,
+        message: &[u8],
+        immediate: Option<u64>,
+        published: &mut dyn FnMut(),
+    ) -> Deposit {
+        let pools = &mut *self.0.borrow_mut();
+        assert_eq!(usize::from(from.nid), 2 - pools.which, "it is from the other node");
+        assert!(from.dpid != 0 && to != 0 && message.len() <= 16 << 20);
+        let Some(room) = pools.room.get_mut(&to) else { return Deposit::Absent };
+        if *room == 0 {
+            return Deposit::Full;
+        }
+        *room -= 1;
+        if let Some(lengths) = &pools.lengths {
+            let id = immediate.expect("as it was sent");
+            assert_eq!(message.len(), lengths[id as usize]);
+            assert!((0..).zip(message).all(|(at, byte)| *byte == content(1 - pools.which, id, at)));
+            let before = pools.last.insert((from.dpid, to), id);
+            assert!(before.is_none_or(|before| before < id), "once, and in order");
+        }
+        published();
+        Deposit::Done
+    }
+
+    fn reaches(&mut self, _: Addr, to: Dpid) -> bool {
+        self.0.borrow().room.contains_key(&to)
+    }
+
+    fn has_room(&mut self, _: Addr, to: Dpid, _: usize) -> bool {
+        self.0.borrow().room.get(&to).is_some_and(|room| *room > 0)
+    }
+}
+
+struct World {
+    now: u64,
+    cable: Arc<Mutex<Cable>>,
+    nodes: [Node<Programs>; 2],
+    programs: [Programs; 2],
+    security: Security,
+    users: Users,
+    /// Flows that programs of each node began.
+    begun: [HashSet<(Dpid, Dpid)>; 2],
+    seed: u64,
+    forged: bool,
+}
+
+/// The file of a node's places.
+fn places(which: usize) -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
+    folder.join(format!("dp-parsers-{}-{which}", std::process::id()))
+}
+
+fn node(
+    which: usize,
+    cable: &Arc<Mutex<Cable>>,
+    programs: &Programs,
+    (security, users): (Security, &Users),
+    seed: u64,
+) -> Node<Programs> {
+    let (nid, there) = (which as Nid + 1, 2 - which as Nid);
+    let tap = Tap { which, cable: cable.clone(), counters: Counters::default() };
+    let keys = Keys { key: Some(GraphKey::from_bytes([7; 32])), epoch: 1_790_000_000_000_000_000 };
+    let guard = keys.guard(security, nid, there).expect("a guard");
+    let way = Way::new(0, address(1 - which), guard).with_users(users.clone());
+    let peers = vec![Peer::new(there, None, vec![way], LIMITS)];
+    let places = Places::open(&places(which), nid).expect("a file");
+    Node::new(nid, programs.clone(), vec![Box::new(tap)], peers, places, None, seed)
+}
+
+impl World {
+    fn new(security: Security, users: Users, mtu: usize) -> World {
+        let cable = Cable { wire: Wire::default(), arrived: Default::default(), mtu };
+        let cable = Arc::new(Mutex::new(cable));
+        let programs = [0, 1].map(|which| {
+            let pools = Pools { which, lengths: Some(Vec::new()), ..Pools::default() };
+            Programs(Rc::new(RefCell::new(pools)))
+        });
+        let nodes = [0, 1].map(|which| {
+            let _ = std::fs::remove_file(places(which));
+            node(which, &cable, &programs[which], (security, &users), 11 + which as u64)
+        });
+        World {
+            now: 1_000_000_000,
+            cable,
+            nodes,
+            programs,
+            security,
+            users,
+            begun: Default::default(),
+            seed: 77,
+            forged: false,
+        }
+    }
+
+    /// Without a word, as SIGKILL does; and it is there again.
+    fn restart(&mut self, which: usize) {
+        self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let how = (self.security, &self.users);
+        self.nodes[which] = node(which, &self.cable, &self.programs[which], how, self.seed);
+        self.begun[which].clear();
+    }
+
+    fn send(&mut self, which: usize, from: Dpid, to: Dpid, length: usize) {
+        let mut pools = self.programs[1 - which].0.borrow_mut();
+        let Some(lengths) = &mut pools.lengths else {
+            drop(pools);
+            return self.hand_over(which, from, to, Sent { which, id: 0, length });
+        };
+        let id = lengths.len() as u64;
+        lengths.push(length);
+        drop(pools);
+        self.hand_over(which, from, to, Sent { which, id, length });
+    }
+
+    fn hand_over(&mut self, which: usize, from: Dpid, to: Dpid, message: Sent) {
+        self.begun[which].insert((from, to));
+        let to = Addr { nid: 2 - which as Nid, dpid: to };
+        self.nodes[which].send(self.now, from, to, message);
+    }
+
+    /// From here on nothing is known of what comes.
+    fn is_forged(&mut self) {
+        self.forged = true;
+        self.programs.iter().for_each(|programs| programs.0.borrow_mut().lengths = None);
+    }
+
+    fn arrive(&mut self, arriving: Option<Arriving>) {
+        let Some(Arriving { to, frame, forged }) = arriving else { return };
+        if forged {
+            self.is_forged();
+        }
+        if !frame.is_empty() {
+            self.lock().arrived[to].push_back(frame);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Cable> {
+        self.cable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Both do what is to be done.
+    fn settle(&mut self) {
+        for (which, node) in self.nodes.iter_mut().enumerate() {
+            while node.receive(self.now, 0) > 0 {}
+            let mut turns = 0;
+            while node.turn(self.now) {
+                turns += 1;
+                assert!(turns < TURNS, "it goes on and on");
+            }
+            let flows = node.peers()[0].traffic().count();
+            assert!(flows <= LIMITS.flows + self.begun[which].len(), "no more than a node may have");
+        }
+    }
+
+    /// A frame with some things right and others not.
+    fn forge(&mut self, to: usize, input: &mut Input<'_>) -> Arriving {
+        let from = 1 - to;
+        let (kind, flags) = (input.byte() % 7, input.byte());
+        let ends = input.byte();
+        let mut behind = input.bytes().to_vec();
+        if kind == KIND_HELLO {
+            behind.resize(HELLO, 1);
+        }
+        let header = Header {
+            kind,
+            flags,
+            bytes: behind.len() as u16,
+            from_nid: from as Nid + 1,
+            from_dpid: Dpid::from(ends & 15),
+            to_nid: to as Nid + 1,
+            to_dpid: Dpid::from(ends >> 4),
+            tag: input.word(),
+            number: input.word(),
+            acknowledged: u32::from(input.half()),
+            word: u32::from(input.byte()) << 16 | u32::from(input.half()),
+            checksum: 0,
+        };
+        let mut frame = header.encode().to_vec();
+        frame.append(&mut behind);
+        Arriving { to, frame, forged: true }
+    }
+
+    /// Where nobody forged anything: from here on all goes well, and nothing waits for ever.
+    fn finish(&mut self) {
+        for programs in &self.programs {
+            let all = (1..16).map(|dpid| (dpid, usize::MAX));
+            programs.0.borrow_mut().room.extend(all);
+        }
+        let end = self.now + 120_000_000_000;
+        loop {
+            self.settle();
+            let next = self.lock().wire.next();
+            if next.is_some() {
+                self.arrive(next);
+                continue;
+            }
+            if self.nodes.iter().all(|node| node.waiting() == 0) {
+                return;
+            }
+            assert!(self.now < end, "something waits for ever");
+            let next = self.nodes.iter().filter_map(Node::next_timeout).min();
+            self.now = next.unwrap_or(0).clamp(self.now + 1_000, self.now + 100_000_000);
+        }
+    }
+}
+
+/// One run.
+pub fn run(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let how = input.byte();
+    let security = if how & 7 == 7 { Security::Authenticate } else { Security::None };
+    let users = if how & 8 == 8 { Users::Map(vec!["0:0".parse().expect("users")]) } else { Users::Squash };
+    let mut world = World::new(security, users, 120 + usize::from(how >> 4) * 90);
+    let mut raw = false;
+    while let Some(choice) = input.choice() {
+        let which = usize::from(choice >> 7);
+        let ends = |byte: u8| (Dpid::from(byte & 3) + 1, Dpid::from(byte >> 4 & 3) + 1);
+        match choice & 15 {
+            0 | 1 => {
+                let ((from, to), length) = (ends(input.byte()), usize::from(input.half() % 3000));
+                world.send(which, from, to, length);
+            }
+            2 => {
+                let (dpid, room) = (ends(input.byte()).0, usize::from(input.byte()));
+                world.programs[which].0.borrow_mut().room.insert(dpid, room);
+            }
+            3 => world.now += input.time(),
+            4 => match input.byte() % 4 {
+                0 => world.restart(which),
+                1 => world.lock().mtu = 100 + usize::from(input.half() % 1500),
+                2 => {
+                    let dpid = ends(input.byte()).0;
+                    world.programs[which].0.borrow_mut().room.remove(&dpid);
+                }
+                _ => {
+                    // What nobody acknowledges may be lost, and be told of out of order with the rest.
+                    let (from, to) = ends(input.byte());
+                    let to = Addr { nid: 2 - which as Nid, dpid: to };
+                    match input.byte() % 3 {
+                        0 => world.nodes[which].link_ended(world.now, from, to),
+                        n => world.nodes[which].ask_raw(from, to, n == 1),
+                    }
+                    raw = true;
+                    world.programs.iter().for_each(|programs| programs.0.borrow_mut().lengths = None);
+                }
+            },
+            5 => world.arrive(Some(Arriving { to: which, frame: input.bytes().to_vec(), forged: true })),
+            6 | 7 => {
+                let forged = world.forge(which, &mut input);
+                world.arrive(Some(forged));
+            }
+            _ => {
+                let arriving = world.lock().wire.arrive(&mut input);
+                world.arrive(arriving);
+            }
+        }
+        world.settle();
+    }
+    if !world.forged && !raw {
+        world.finish();
+    }
+    drop(world);
+    (0..2).for_each(|which| drop(std::fs::remove_file(places(which))));
+}
+
+/// Runs that reach much.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let open = |side: u8, dpid: u8, room: u8| vec![side << 7 | 2, dpid - 1, room];
+    let send = |side: u8, from: u8, to: u8, length: u16| {
+        [vec![side << 7, (from - 1) | (to - 1) << 4], length.to_be_bytes().to_vec()].concat()
+    };
+    let arrive = |n: usize| [8, 0].repeat(n);
+    let pass = |time: u8| vec![3, time];
+    let begin = |how: u8| [vec![how], open(0, 1, 200), open(1, 1, 200), pass(0x21), arrive(8)].concat();
+    let talk = [send(0, 1, 1, 40), send(1, 1, 1, 2900), arrive(40), pass(0x25), arrive(9)].concat();
+    let mut seeds = vec![
+        [begin(0x10), talk.clone()].concat(),
+        [begin(0xf7), talk.clone(), talk.clone()].concat(),
+        [begin(0x18), talk.clone(), vec![4, 0], talk.clone(), vec![0x84, 0], talk.clone()].concat(),
+        // Nobody is there, or has no room; then somebody is.
+        [
+            begin(0x20),
+            send(0, 1, 2, 500),
+            send(0, 2, 3, 9),
+            arrive(20),
+            pass(0x41),
+            open(1, 2, 0),
+            arrive(9),
+            pass(0x41),
+            open(1, 2, 3),
+            arrive(20),
+        ]
+        .concat(),
+        // Raw.
+        [begin(0x20), vec![4, 3, 0, 1], talk.clone(), vec![4, 3, 0, 0], talk.clone()].concat(),
+        // Shorter and longer frames.
+        [
+            begin(0xf0),
+            send(0, 1, 1, 2900),
+            arrive(4),
+            vec![4, 1, 0, 20],
+            arrive(30),
+            pass(0x4f),
+            vec![4, 1, 2, 200],
+            pass(0x5f),
+            arrive(30),
+        ]
+        .concat(),
+        // The other node is silent for long.
+        [begin(0x20), talk.clone(), pass(0x5f), pass(0x5f), send(0, 1, 1, 1), arrive(30)].concat(),
+    ];
+    for how in 5..10u8 {
+        let forged = [8, how, 0, 33, 2, 0, 35, 1, 7, 9, 9, 0, 1];
+        seeds.push([begin(0x20), talk.clone(), send(0, 1, 1, 800), forged.to_vec(), arrive(20)].concat());
+    }
+    for kind in 0..7u8 {
+        let forged = [
+            6,
+            kind,
+            0x80 | 0x30,
+            0x11,
+            16,
+            0,
+            0,
+            0,
+            9,
+            1,
+            2,
+            3,
+            4,
+            5,
+            6,
+            7,
+            8,
+            9,
+            9,
+            9,
+            9,
+            0,
+            0,
+            0,
+            7,
+            0,
+            0,
+            0,
+            1,
+            0,
+            0,
+            8,
+            0,
+            0,
+        ];
+        seeds.push([begin(0x20), forged.to_vec(), arrive(4), talk.clone()].concat());
+    }
+    seeds
+}

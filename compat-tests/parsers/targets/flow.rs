@@ -1,0 +1,3 @@
+#![no_main]
+
+parsers::target!(parsers::flow);
