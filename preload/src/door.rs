@@ -401,7 +401,11 @@ fn put_aside(conn: i32, door: usize) {
     let w = &WAITING[NEXT.fetch_add(1, Ordering::Relaxed) % WAITING.len()];
     w.door.store(door, Ordering::Relaxed);
     let old = w.conn.swap(conn, Ordering::AcqRel);
-    rights::close_from_strangers(old);
+    // Relatives may have it still, and wait for what it says.
+    if own::is(old) {
+        rights::take_all(old);
+        own::forget(old);
+    }
 }
 
 /// In a forked child: threads of the parent may have been at work.

@@ -54,6 +54,8 @@ pub fn send<T>(to: i32, value: &mut T, fd: i32) -> Result<usize, i32> {
 /// # Safety
 ///
 /// Any bytes are a value of `T`.
+// Its room on the stack is nobody's but its own.
+#[inline(never)]
 pub unsafe fn receive<T>(from: i32, value: &mut T, mut each: impl FnMut(Passed)) -> Result<usize, i32> {
     let mut iov = libc::iovec { iov_base: (&raw mut *value).cast(), iov_len: size_of::<T>() };
     let mut control = Control([0; ALL]);
@@ -117,11 +119,12 @@ fn shut(fd: i32) {
     take_all(fd);
 }
 
-/// Takes what strangers have put into a socket, and does nothing with it.
-pub fn take_all(fd: i32) {
-    // So a message without a byte is told from the end.
+/// Takes what strangers have put into a socket, and does nothing with it: so many messages, or pieces of a stream.
+pub fn take_all(fd: i32) -> usize {
+    // So a message without a byte is told from the end. A stream has none, and its end would have credentials.
+    let of_messages = !raw::is_unix_stream(fd);
     let _ = raw::setsockopt_int(fd, libc::SOL_SOCKET, libc::SO_PASSCRED, 1);
-    for _ in 0..MOST {
+    for n in 0..MOST {
         let (mut bytes, mut came) = ([0u8; 64], false);
         let refuse = |passed| {
             came = true;
@@ -131,10 +134,11 @@ pub fn take_all(fd: i32) {
         };
         // SAFETY: bytes.
         let got = unsafe { receive(fd, &mut bytes, refuse) };
-        if !got.is_ok_and(|n| n > 0 || came) {
-            return;
+        if !got.is_ok_and(|n| n > 0 || came && of_messages) {
+            return n;
         }
     }
+    MOST
 }
 
 #[cfg(test)]

@@ -56,6 +56,20 @@ fn all_descriptors_of_a_message_are_received() {
     [ours, theirs].into_iter().for_each(raw::close);
 }
 
+/// The kernel puts credentials beside the end of a stream, too.
+#[test]
+fn the_end_of_a_stream_is_no_message() {
+    let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    theirs.write_all(b"12345678").unwrap();
+    let _ = raw::shutdown(ours.as_raw_fd(), libc::SHUT_RD);
+    assert_eq!(take_all(ours.as_raw_fd()), 1);
+    let [ours, theirs] = pair();
+    hand_over(theirs, &[theirs], 0);
+    raw::close(theirs);
+    assert_eq!(take_all(ours), 1);
+    raw::close(ours);
+}
+
 /// A socket whose close waits for seconds, and the end that takes nothing.
 fn one_that_lingers() -> (i32, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
