@@ -343,6 +343,8 @@ impl Channel {
             } else {
                 sleeps.one_more(c.fd, sum > 0, || sleep(c.fd, 0))
             };
+            // The slot may be another connection's by now.
+            let rx = c.receiving();
             rx.word.awake();
             looked = false;
             match slept {

@@ -380,7 +380,8 @@ impl Channel {
         if w.left() == 0 {
             return Ok(Then::Done(sent));
         }
-        self.hand_back(tx);
+        // It has waited, and the slot may be another connection's by now.
+        self.hand_back(&self.sending());
         Ok(Then::Kernel(sent))
     }
 
@@ -399,7 +400,11 @@ impl Channel {
 
     /// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
     pub fn goes_to_ring(&self, tx: &End) -> bool {
-        if tx.word.has_left() || self.tx_flight.load(Ordering::SeqCst) != 0 || !tx.rx.caught_up(tx.tx) {
+        if !self.slot_live()
+            || tx.word.has_left()
+            || self.tx_flight.load(Ordering::SeqCst) != 0
+            || !tx.rx.caught_up(tx.tx)
+        {
             return false;
         }
         let taken = tx.rx.consumed.load(Ordering::Acquire);

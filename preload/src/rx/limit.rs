@@ -102,7 +102,8 @@ impl Channel {
             };
             self.told_of_more(slept)
         };
-        rx.word.awake();
+        // The slot may be another connection's by now.
+        self.receiving().word.awake();
         more
     }
 

@@ -91,7 +91,9 @@ impl OwnArena {
             return false;
         }
         let free = ended() && self.take_all(|_| true);
-        self.taken.store(if free { 0 } else { 2 }, Ordering::Release);
+        // Where it was given back meanwhile, it stays so.
+        let to = if free { 0 } else { 2 };
+        let _ = self.taken.compare_exchange(1, to, Ordering::Release, Ordering::Relaxed);
         free
     }
 
@@ -101,11 +103,13 @@ impl OwnArena {
     pub fn retire(&self, serial: u32, over: impl Fn(u32) -> bool) -> bool {
         let is_it = || self.is_serial(serial);
         let all = self.take_all(|n| is_it() && over(n));
-        if all && !is_it() {
+        // Asked once: what is said here, and what is done, must be the same.
+        let its = all && is_it();
+        if all && !its {
             // None of them was anybody's.
             self.used.iter().for_each(|w| w.store(0, Ordering::Release));
         }
-        all && is_it()
+        its
     }
 
     /// The same of whatever arena it is.
