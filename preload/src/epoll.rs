@@ -334,6 +334,14 @@ pub fn retain(i: u32) -> bool {
     place(i).is_some_and(|p| p.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok())
 }
 
+/// The same where that was done past us: its number may be another file's by now.
+pub fn was_closed(fd: i32, i: u32) {
+    if let Some(p) = place(i) {
+        let _ = p.fd.compare_exchange(fd, -1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    close(fd, i);
+}
+
 /// Descriptor `fd` of set `i` is closed.
 pub fn close(fd: i32, i: u32) {
     let Some(p) = place(i) else { return };
@@ -344,7 +352,8 @@ pub fn close(fd: i32, i: u32) {
 
 fn closed(fd: i32, i: u32, p: &Place, set: &mut Set, w: &mut Ground) {
     if p.refs.fetch_sub(1, Ordering::AcqRel) != 1 {
-        if p.fd.load(Ordering::Relaxed) == fd {
+        let now = p.fd.load(Ordering::Relaxed);
+        if now == fd || now == -1 {
             // Calls are made by another number of it from now on.
             fdtable::each(|other, e| {
                 if e == Entry::Epoll(i) && other != fd {

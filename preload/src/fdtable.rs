@@ -381,7 +381,7 @@ pub fn mark_elsewhere(fd: i32) -> bool {
     })
 }
 
-/// Sets what `fd` is, if it still is `from`.
+/// Sets what `fd` is, if it still is `from`; a descriptor of ours that stands in for a connection's is none that is known here.
 pub fn replace(fd: i32, from: Entry, to: Entry) -> bool {
     let Some(c) = cell(fd) else { return false };
     let now = match from {
@@ -390,6 +390,7 @@ pub fn replace(fd: i32, from: Entry, to: Entry) -> bool {
         _ => encode(from),
     };
     let done = decode(now) == from
+        && !is_kept(now)
         && c.compare_exchange(now, encode(to), Ordering::SeqCst, Ordering::Relaxed).is_ok();
     if done {
         count_change();

@@ -130,7 +130,7 @@ pub fn forget_stale(fd: i32) {
             }
         }
         _ => match fdtable::set(fd, Entry::None) {
-            Entry::Epoll(i) => epoll::close(fd, i),
+            Entry::Epoll(i) => epoll::was_closed(fd, i),
             Entry::Listener(i) => door::release(i),
             _ => {}
         },

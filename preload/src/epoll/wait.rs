@@ -71,7 +71,9 @@ pub fn wait(
     }
     {
         let (set, mut w) = locked.parts();
-        set.enter(tid, &mut w);
+        if set.enter(tid, &mut w) {
+            w.end_event();
+        }
     }
     let mut wait = Wait {
         place,

@@ -38,5 +38,8 @@ fn any_of_ours_is_replaced_in_the_table() {
     assert!(!fdtable::replace(fd, Entry::Elsewhere, Entry::None));
     assert!(fdtable::replace(fd, Entry::Internal, Entry::Elsewhere));
     assert!(!fdtable::replace(fd, Entry::Internal, Entry::None));
+    // One that stands in for a connection's is not to be taken for another one of ours that had its number.
+    fdtable::mark_kept(fd, u32::MAX);
+    assert!(is(fd) && !fdtable::replace(fd, Entry::Internal, Entry::None));
     forget(fd);
 }

@@ -178,7 +178,7 @@ impl Set {
             }
             self.rows.get_mut(r).once = Once::Due;
         }
-        if !row.dirty && self.is_shared(w) {
+        if !row.dirty && !kicked && self.is_shared(w) {
             // In more than was known here, perhaps.
             row.want |= bits & !row.kernel;
         }

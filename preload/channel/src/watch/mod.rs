@@ -278,7 +278,8 @@ impl Set {
     }
 
     /// A thread begins to wait. While there is another one, the kernel decides which of them hears of what.
-    pub fn enter(&mut self, tid: u32, w: &mut impl World) {
+    /// True: the kernel's set is not to have an event of ours any more, for relatives are found to use it.
+    pub fn enter(&mut self, tid: u32, w: &mut impl World) -> bool {
         self.waiters.enter(tid);
         if self.waiters.count() > 1 {
             self.waiters.forget_dead(|tid| w.thread_lives(tid));
@@ -288,9 +289,13 @@ impl Set {
         }
         if self.inherited {
             self.use_both(w);
-        } else if w.relatives_began() {
+            return false;
+        }
+        let begins = !self.used_by_both && w.relatives_began();
+        if begins {
             self.is_used_by_relatives(w);
         }
+        begins
     }
 
     /// The thread's wait is over.
