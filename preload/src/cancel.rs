@@ -1,11 +1,14 @@
 //! Calls in which a thread is not cancelled (pthreads(7)), and handlers that run inside of them.
 //!
 //! A call that is no point of cancellation, or is past it, is made of calls that are, so its thread forbids its cancellation
-//! meanwhile. A handler of the program's is to find what the program has said of that: it may ask, or leave by longjmp, and then nobody
-//! would put it back.
+//! meanwhile. A handler of the program's that is called by way of ours is to find what the program has said of that: it may ask, or
+//! leave by longjmp, and then nobody would put it back. One of a fault is called by the kernel itself, and finds it forbidden; where it
+//! has left the call by longjmp, the next such call finds that.
 
 use core::cell::Cell;
 use core::ffi::c_int;
+
+use dp_channel::handlers;
 
 extern "C-unwind" {
     /// pthread_setcancelstate(3).
@@ -18,20 +21,20 @@ const DISABLE: c_int = 1;
 const NONE: c_int = -1;
 
 thread_local! {
-    /// What the program has said, while this thread is in such a call.
-    static OF_PROGRAM: Cell<c_int> = const { Cell::new(NONE) };
+    /// What the program has said, while this thread is in such a call; and which one that is, as [`handlers::mark`] has it.
+    static OF_PROGRAM: Cell<(c_int, u64)> = const { Cell::new((NONE, 0)) };
 }
 
-fn forbid() {
+fn forbid(here: *const u8) {
     let mut state = 0;
     // SAFETY: a variable of ours.
     unsafe { pthread_setcancelstate(DISABLE, &raw mut state) };
-    OF_PROGRAM.set(state);
+    OF_PROGRAM.set((state, handlers::mark(here)));
 }
 
 /// False: there is nothing to put back.
 fn put_back() -> bool {
-    let state = OF_PROGRAM.replace(NONE);
+    let (state, _) = OF_PROGRAM.replace((NONE, 0));
     if state != NONE {
         // SAFETY: what it was.
         unsafe { pthread_setcancelstate(state, core::ptr::null_mut()) };
@@ -39,25 +42,47 @@ fn put_back() -> bool {
     state != NONE
 }
 
-/// Does `f`, in which the thread is not cancelled.
+/// Whether `here` is inside of such a call. One that was left is forgotten: what holds for the thread since, the program may have said.
+#[inline]
+fn is_inside(here: *const u8) -> bool {
+    let (state, mark) = OF_PROGRAM.get();
+    if state == NONE {
+        return false;
+    }
+    let inside = handlers::is_inside(mark, here);
+    if !inside {
+        OF_PROGRAM.set((NONE, 0));
+    }
+    inside
+}
+
+/// Does `f`, in which the thread is not cancelled. Never inlined, so that a call inside of another one lies below it.
+#[inline(never)]
 pub fn uncancelled<R>(f: impl FnOnce() -> R) -> R {
-    if OF_PROGRAM.get() != NONE {
+    let here = 0u8;
+    if is_inside(&here) {
         return f();
     }
-    forbid();
+    forbid(&here);
     let result = f();
     put_back();
     result
 }
 
 /// Does `f`, a handler of the program's, which finds what the program has said, and may change it.
-#[inline]
+#[inline(never)]
 pub fn as_the_program_has_it<R>(f: impl FnOnce() -> R) -> R {
-    let was_inside = put_back();
-    let result = f();
-    if was_inside {
-        forbid();
+    let here = 0u8;
+    if !is_inside(&here) {
+        return f();
     }
+    let (_, mark) = OF_PROGRAM.get();
+    put_back();
+    let result = f();
+    forbid(&here);
+    let (state, _) = OF_PROGRAM.get();
+    // It goes on being the call that was interrupted.
+    OF_PROGRAM.set((state, mark));
     result
 }
 
@@ -89,11 +114,28 @@ mod tests {
 
     #[test]
     fn who_leaves_a_handler_has_left_the_call() {
-        forbid();
+        let here = 0u8;
+        forbid(&here);
         // It does not come back.
         put_back();
         assert_eq!(set(ENABLE), ENABLE);
         uncancelled(|| assert_eq!(set(DISABLE), DISABLE));
+        assert_eq!(set(ENABLE), ENABLE);
+    }
+
+    #[test]
+    fn a_call_that_was_left_is_forgotten() {
+        #[inline(never)]
+        fn deeper() {
+            let here = 0u8;
+            // A handler of a fault leaves it.
+            forbid(core::hint::black_box(&here));
+        }
+        deeper();
+        assert_eq!(set(ENABLE), DISABLE);
+        uncancelled(|| assert_eq!(set(DISABLE), DISABLE, "the next one forbids it anew"));
+        assert_eq!(set(ENABLE), ENABLE);
+        as_the_program_has_it(|| ());
         assert_eq!(set(ENABLE), ENABLE);
     }
 }
