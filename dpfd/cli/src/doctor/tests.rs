@@ -174,6 +174,16 @@ fn a_program_that_runs_is_found_by_its_whole_name_and_by_its_path() {
     assert!(of(&other, &listing()).is_err(), "it begins alike");
 }
 
+/// Waits until the kernel has put down the words of a child that executes its program: std is told a moment before that.
+fn has_words(child: &std::process::Child) {
+    let line = format!("/proc/{}/cmdline", child.id());
+    let has = || std::fs::read(&line).is_ok_and(|words| !words.is_empty());
+    assert!((0..2000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        has()
+    }));
+}
+
 #[test]
 fn a_script_that_runs_is_found_by_its_path() {
     use std::process::{Command, Stdio};
@@ -189,6 +199,7 @@ fn a_script_that_runs_is_found_by_its_path() {
     for started in [whom, &name] {
         let mut command = Command::new("/bin/sh");
         let mut child = command.arg(started).current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
+        has_words(&child);
         let found = of(whom, &listing()).ok().unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
