@@ -85,9 +85,15 @@ pub fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
     match endpoint.driver() {
         Driver::User => setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?,
         // No sockets, and they take no time-out.
-        Driver::Kernel => signals::tick(Duration::from_secs(1)),
+        Driver::Kernel => look_up_in_all_calls(),
     }
     Ok(())
+}
+
+/// Sends look as well: what goes to another node has no room once that node, or who receives there, is gone, and SO_RCVTIMEO
+/// ends no send.
+pub fn look_up_in_all_calls() {
+    signals::tick(Duration::from_secs(1));
 }
 
 /// An endpoint that is read and written by the library's calls.
@@ -149,8 +155,8 @@ impl OneEnd {
             endpoint.pool(bytes)?;
         }
         endpoint.set_route(Some(route))?;
-        look_up_now_and_then(&endpoint)?;
-        Ok(OneEnd { endpoint, in_place: false, route: None })
+        look_up_in_all_calls();
+        Ok(OneEnd { endpoint, kind: Kind::Copying })
     }
 
     /// Waits for the end that this one is to send to, which does the same. What comes before its greeting was for one that had

@@ -14,7 +14,7 @@ use dpfd::{Addr, Endpoint, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::endpoints::{look_up_now_and_then, patiently, recv_from, OneEnd};
+use super::endpoints::{look_up_in_all_calls, patiently, recv_from, OneEnd};
 use super::peer::Job;
 use super::Result;
 
@@ -75,7 +75,7 @@ impl Line {
     pub fn open(to: Addr) -> Result<Option<Line>> {
         let endpoint = Endpoint::open_on(Driver::User, 0)?;
         endpoint.pool(POOL)?;
-        look_up_now_and_then(&endpoint)?;
+        look_up_in_all_calls();
         let line = Line { endpoint, to, session: drawn() };
         line.say(&Say::Hello)?;
         let (end, mut into) = (Instant::now() + GREETED, vec![0; LONGEST]);
