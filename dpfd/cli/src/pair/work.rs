@@ -48,6 +48,7 @@ impl Worker {
                 self.ends.push(End::Endpoint(end));
             }
             Job::Close => self.ends.clear(),
+            Job::Check { end } => self.ends.get(end).ok_or("no such way")?.check()?,
             Job::Go => return Err("nothing to go on with".into()),
             Job::Idle { count, pooled } => {
                 endpoints::idle(&mut self.idle, count, pooled)?;
