@@ -64,7 +64,7 @@ impl Job {
         match self {
             Job::Meet { pool, .. } => pool.is_none_or(|bytes| bytes <= 2 * LARGEST),
             Job::On { task, .. } => task.is_for_nodes(),
-            Job::Check { .. } | Job::Go | Job::Close => true,
+            Job::Check { .. } | Job::Close => true,
             _ => false,
         }
     }
