@@ -266,6 +266,8 @@ fn a_route_is_measured_to_who_serves_on_another_node() {
     }
     let (code, text, said) = nodes.ended("bench lat --node 2 --seconds 0.1 --rounds 2");
     assert!(code == Some(0) && text.contains("to node 2") && text.contains("\nudp "), "{text}{said}");
+    // Nothing stands beside a route.
+    assert!(text.contains("CPU s") && !text.contains("OVER FLOOR"), "{text}");
 }
 
 #[test]
