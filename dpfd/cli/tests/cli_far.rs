@@ -314,7 +314,11 @@ fn what_cannot_be_measured_is_named_with_a_way_out() {
     }
     nodes.told("bench lat --route udp", 2, &["--node"]);
     nodes.told("bench lat --dpid 5000", 2, &["--dpid is for serve"]);
-    nodes.told("bench serve --size 8", 2, &["serve takes --dpid alone"]);
+    for other in
+        ["--size 8", "--json", "--cores 0,1", "--netns x", "--seconds 1", "--rounds 2", "--endpoints 3"]
+    {
+        nodes.told(&format!("bench serve {other}"), 2, &["serve takes --dpid alone"]);
+    }
     let strange = nodes.dp(1, "bench lat --node 2").env("DP_NID", "5").output().unwrap();
     let said = String::from_utf8_lossy(&strange.stderr).into_owned();
     assert!(strange.status.code() == Some(1) && said.contains("set DP_NID=1"), "{said}");

@@ -27,6 +27,11 @@ pub struct OtherNode {
 }
 
 impl OtherNode {
+    /// Whether one is named.
+    pub fn is_named(&self) -> bool {
+        self.netns.is_some()
+    }
+
     /// Both, if the ways need them.
     ///
     /// # Errors
