@@ -67,9 +67,8 @@ fn namespaces_are_possible() -> bool {
     let possible = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok()).join().unwrap();
     if !possible {
         if let Some(skips) = std::env::var_os("DP_SKIPS") {
-            let old = fs::read_to_string(&skips).unwrap_or_default();
-            fs::write(skips, format!("{old}SKIP: dp bench over routes: network namespaces need root\n"))
-                .unwrap();
+            let mut skips = File::options().append(true).create(true).open(skips).unwrap();
+            writeln!(skips, "SKIP: dp bench over routes: network namespaces need root").unwrap();
         }
     }
     possible
@@ -221,14 +220,14 @@ fn ways(of: &Value) -> Vec<&str> {
     of.as_array().unwrap().iter().map(|one| one["way"].as_str().unwrap()).collect()
 }
 
-/// The manual page tells of each field.
+/// The manual page tells of each field: in a list of what `--json` prints, where names begin a line, with commas between.
 #[track_caller]
 fn documented(page: &str, of: &Value) {
     let lists = page.split(".Bd -literal").skip(1).filter_map(|rest| rest.split(".Ed").next());
     let lines = lists.flat_map(str::lines).filter(|line| line.len() - line.trim_start().len() <= DEEPEST);
     let told: Vec<&str> = lines.flat_map(names).collect();
     for field in of.as_object().unwrap().keys() {
-        assert!(page.contains(field), "the page does not tell of {field}");
+        assert!(told.contains(&field.as_str()), "the page does not tell of {field}");
     }
 }
 
@@ -330,6 +329,63 @@ fn what_cannot_be_measured_is_named_with_a_way_out() {
     assert!(second.status.code() == Some(1) && said.contains("--dpid"), "{said}");
     drop(served);
     drop(there);
+}
+
+/// What goes to an endpoint of a measurement that it did not ask for, as a late message does which was for another.
+#[test]
+fn what_others_send_is_not_measured() {
+    let nodes = Two::at_ports("others");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let line = "bench rate --node 2 --seconds 6 --rounds 1";
+    let mut rate = Running(nodes.dp(1, line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut here = String::new();
+    until("messages come", || {
+        let flows = nodes.flows(2);
+        let busy = flows.iter().find(|flow| flow["messages_in"].as_u64() > Some(1000));
+        busy.is_some_and(|flow| {
+            here = flow["here"].as_str().unwrap().into();
+            true
+        })
+    });
+    nodes.send(1, &format!("2/{here}"), b"\n\xff\nothers\n");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut rate.0.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(rate.0.wait().unwrap().success(), "{said}");
+}
+
+#[test]
+fn who_asks_too_much_is_not_served_and_others_are() {
+    let nodes = Two::at_ports("much");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let close = "{\"session\":7,\"version\":1,\"say\":{\"Do\":\"Close\"}}\n";
+    let bye = "{\"session\":7,\"version\":1,\"say\":\"Bye\"}\n";
+    nodes.send(1, "2/1990", (close.repeat(1500) + bye).as_bytes());
+    nodes.served_in_the_end();
+}
+
+/// Who has nothing to measure: what he was answered would wait for whoever has his number next.
+#[test]
+fn nothing_is_answered_on_the_node_itself() {
+    let nodes = Two::at_ports("itself");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let hello = "{\"session\":7,\"version\":1,\"say\":\"Hello\"}\n";
+    nodes.send(2, "1990", hello.repeat(5000).as_bytes());
+    nodes.report(&format!("bench lat --node 2 {SHORT}"));
+}
+
+/// Endpoints of a measurement have any numbers.
+#[test]
+fn a_strict_graph_is_named_as_what_refuses() {
+    let nodes = Two::at_ports("strict");
+    let graph = nodes.folder.join("graph.toml");
+    let lines = fs::read_to_string(&graph).unwrap();
+    fs::write(&graph, format!("strict = true\n{lines}")).unwrap();
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    nodes.told("bench lat --node 2 --seconds 0.1", 1, &["endpoint 2/1990", "where the graph is strict"]);
 }
 
 #[test]
