@@ -58,15 +58,15 @@ pub struct Args {
     /// Ways of sending, measured side by side [default: those of each kind that are used most].
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = transport)]
     ways: Vec<Transport>,
-    /// How long each way of sending is measured, for each length.
-    #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = seconds)]
-    seconds: f64,
-    /// Turns this time is cut into; results are medians over them.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Endpoints that nobody uses, for idle; for crowd all of them, or connections.
-    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
-    endpoints: u32,
+    /// How long each way of sending is measured, for each length [default: 1].
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Turns this time is cut into; results are medians over them [default: 10].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+    /// Endpoints that nobody uses, for idle; for crowd all of them, or connections [default: 5000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=30_000))]
+    endpoints: Option<u32>,
     #[command(flatten)]
     node: OtherNode,
     #[command(flatten)]
@@ -138,15 +138,35 @@ pub fn main(args: Args) -> ExitCode {
     )
 }
 
+impl Args {
+    fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(1.0)
+    }
+
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(10)
+    }
+
+    fn endpoints(&self) -> u32 {
+        self.endpoints.unwrap_or(5000)
+    }
+
+    /// Whether nothing but the number to serve at is said.
+    fn is_bare(&self) -> bool {
+        let Args { what: _, common, size, ring, ways, seconds, rounds, endpoints, node, far, dpid: _ } = self;
+        let measured = ring.is_some() || seconds.is_some() || rounds.is_some() || endpoints.is_some();
+        let placed = common.is_given() || node.is_named() || far.is_named();
+        !measured && !placed && size.is_empty() && ways.is_empty()
+    }
+}
+
 /// What is measured of another node, and what serving has to do with.
 fn fit_together(args: &Args) -> std::result::Result<(), String> {
     let serves = args.what == What::Serve;
     if args.dpid.is_some() && !serves {
         return Err("--dpid is for serve; of a node that serves there, --node NID/DPID".into());
     }
-    if serves
-        && (args.far.is_named() || !args.ways.is_empty() || !args.size.is_empty() || args.ring.is_some())
-    {
+    if serves && !args.is_bare() {
         return Err("what is measured, the other node says: serve takes --dpid alone".into());
     }
     if args.far.is_named() && !matches!(args.what, What::Lat | What::Bw | What::Rate) {
@@ -240,14 +260,14 @@ fn run(args: &Args, mut peer: Peer, all: &Ways) -> Result<String> {
         ([], _) => vec![8],
         (given, _) => given.iter().map(|&n| n as usize).collect(),
     };
-    let turn = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
+    let turn = Duration::from_secs_f64(args.seconds() / f64::from(args.rounds()));
     let origin = crate::origin::here();
     let mut results = Vec::new();
     for size in sizes {
         let ring = args.ring.unwrap_or_else(|| ring_for(size));
         let mut series = all.open(&mut peer, args.what, size, ring)?;
-        for round in 0..args.rounds {
-            progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds));
+        for round in 0..args.rounds() {
+            progress(&format!("{size} bytes, turn {} of {}", round + 1, args.rounds()));
             for one in &mut series {
                 one.turn(&peer, args.what, turn)?;
             }

@@ -190,7 +190,7 @@ fn far_away(args: &Args, plan: Plan, far: Far) -> Result<String> {
 fn measure(series: &mut [Series], peer: &Peer, start: Instant, time: f64) -> Result<()> {
     peer.explained(survey(series, peer, start, time))?;
     for Series { pair, .. } in series {
-        pair.end.check().map_err(|e| format!("{}: {e}", pair.name))?;
+        peer.check(pair).map_err(|e| format!("{}: {e}", pair.name))?;
     }
     Ok(())
 }

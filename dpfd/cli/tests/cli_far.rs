@@ -2,7 +2,7 @@
 //! them. No number is judged here: the machine may be busy.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use nix::sched::{unshare, CloneFlags};
 use serde_json::Value;
 
+/// How far a field of a field is indented in a manual page, at most; what is further in says more of the one above.
+const DEEPEST: usize = 4;
 const TRUSTED: &str = "[route.udp]\nsecurity = \"none\"\n";
 /// A measurement that says something after a moment.
 const SHORT: &str = "--seconds 0.1 --rounds 2 --json";
@@ -65,9 +67,8 @@ fn namespaces_are_possible() -> bool {
     let possible = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok()).join().unwrap();
     if !possible {
         if let Some(skips) = std::env::var_os("DP_SKIPS") {
-            let old = fs::read_to_string(&skips).unwrap_or_default();
-            fs::write(skips, format!("{old}SKIP: dp bench over routes: network namespaces need root\n"))
-                .unwrap();
+            let mut skips = File::options().append(true).create(true).open(skips).unwrap();
+            writeln!(skips, "SKIP: dp bench over routes: network namespaces need root").unwrap();
         }
     }
     possible
@@ -94,8 +95,10 @@ impl Two {
 
     /// At ports of the loopback.
     fn at_ports(name: &str) -> Two {
-        let port = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Two::new(name, [(); 2].map(|()| format!("\"udp:127.0.0.1:{}\"", port())), Vec::new())
+        // Both are held until both are known: a port that is free again could be the next one's.
+        let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let routes = sockets.each_ref().map(|socket| format!("\"udp:{}\"", socket.local_addr().unwrap()));
+        Two::new(name, routes, Vec::new())
     }
 
     /// In network namespaces, with a cable for `eth` and one for `udp`.
@@ -157,6 +160,36 @@ impl Two {
         serde_json::from_str(&printed).unwrap()
     }
 
+    /// What goes between the nodes, as this one's gateway tells it.
+    fn flows(&self, nid: u16) -> Vec<Value> {
+        let listed = self.dp(nid, "ls --json").output().unwrap();
+        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+        listed["gateway"]["nodes"][0]["flows"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Sends lines from a node.
+    #[track_caller]
+    fn send(&self, nid: u16, to: &str, lines: &[u8]) {
+        let mut send = self.dp(nid, &format!("send {to} --lines"));
+        let mut send = Running(send.stdin(Stdio::piped()).spawn().unwrap());
+        send.0.stdin.take().unwrap().write_all(lines).unwrap();
+        assert!(send.0.wait().unwrap().success());
+    }
+
+    /// Node 2 measures with node 1 once it has given up whomever it served.
+    #[track_caller]
+    fn served_in_the_end(&self) {
+        let end = Instant::now() + Duration::from_secs(100);
+        loop {
+            let (code, _, said) = self.ended(&format!("bench lat --node 2 {SHORT}"));
+            if code == Some(0) {
+                return;
+            }
+            assert!(Instant::now() < end, "{said}");
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+
     fn ended(&self, line: &str) -> (Option<i32>, String, String) {
         let dp = self.dp(1, line);
         let mut command = Command::new("timeout");
@@ -187,12 +220,23 @@ fn ways(of: &Value) -> Vec<&str> {
     of.as_array().unwrap().iter().map(|one| one["way"].as_str().unwrap()).collect()
 }
 
-/// The manual page tells of each field.
+/// The manual page tells of each field: in a list of what `--json` prints, where names begin a line, with commas between.
 #[track_caller]
 fn documented(page: &str, of: &Value) {
+    let lists = page.split(".Bd -literal").skip(1).filter_map(|rest| rest.split(".Ed").next());
+    let lines = lists.flat_map(str::lines).filter(|line| line.len() - line.trim_start().len() <= DEEPEST);
+    let told: Vec<&str> = lines.flat_map(names).collect();
     for field in of.as_object().unwrap().keys() {
-        assert!(page.contains(field), "the page does not tell of {field}");
+        assert!(told.contains(&field.as_str()), "the page does not tell of {field}");
     }
+}
+
+/// Of what a line tells.
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    let mut more = true;
+    let words =
+        line.split_whitespace().take_while(move |word| std::mem::replace(&mut more, word.ends_with(',')));
+    words.map(|word| word.trim_end_matches([',', '[', ']']))
 }
 
 const BENCH: &str = include_str!("../../../man/dp-bench.1");
@@ -221,6 +265,8 @@ fn a_route_is_measured_to_who_serves_on_another_node() {
     }
     let (code, text, said) = nodes.ended("bench lat --node 2 --seconds 0.1 --rounds 2");
     assert!(code == Some(0) && text.contains("to node 2") && text.contains("\nudp "), "{text}{said}");
+    // Nothing stands beside a route.
+    assert!(text.contains("CPU s") && !text.contains("OVER FLOOR"), "{text}");
 }
 
 #[test]
@@ -267,7 +313,11 @@ fn what_cannot_be_measured_is_named_with_a_way_out() {
     }
     nodes.told("bench lat --route udp", 2, &["--node"]);
     nodes.told("bench lat --dpid 5000", 2, &["--dpid is for serve"]);
-    nodes.told("bench serve --size 8", 2, &["serve takes --dpid alone"]);
+    for other in
+        ["--size 8", "--json", "--cores 0,1", "--netns x", "--seconds 1", "--rounds 2", "--endpoints 3"]
+    {
+        nodes.told(&format!("bench serve {other}"), 2, &["serve takes --dpid alone"]);
+    }
     let strange = nodes.dp(1, "bench lat --node 2").env("DP_NID", "5").output().unwrap();
     let said = String::from_utf8_lossy(&strange.stderr).into_owned();
     assert!(strange.status.code() == Some(1) && said.contains("set DP_NID=1"), "{said}");
@@ -281,19 +331,97 @@ fn what_cannot_be_measured_is_named_with_a_way_out() {
     drop(there);
 }
 
+/// What goes to an endpoint of a measurement that it did not ask for, as a late message does which was for another.
+#[test]
+fn what_others_send_is_not_measured() {
+    let nodes = Two::at_ports("others");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let line = "bench rate --node 2 --seconds 6 --rounds 1";
+    let mut rate = Running(nodes.dp(1, line).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut here = String::new();
+    until("messages come", || {
+        let flows = nodes.flows(2);
+        let busy = flows.iter().find(|flow| flow["messages_in"].as_u64() > Some(1000));
+        busy.is_some_and(|flow| {
+            here = flow["here"].as_str().unwrap().into();
+            true
+        })
+    });
+    nodes.send(1, &format!("2/{here}"), b"\n\xff\nothers\n");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut rate.0.stderr.take().unwrap(), &mut said).unwrap();
+    assert!(rate.0.wait().unwrap().success(), "{said}");
+}
+
+#[test]
+fn who_asks_too_much_is_not_served_and_others_are() {
+    let nodes = Two::at_ports("much");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let close = "{\"session\":7,\"version\":1,\"say\":{\"Do\":\"Close\"}}\n";
+    let bye = "{\"session\":7,\"version\":1,\"say\":\"Bye\"}\n";
+    nodes.send(1, "2/1990", (close.repeat(1500) + bye).as_bytes());
+    nodes.served_in_the_end();
+}
+
+/// Who has nothing to measure: what he was answered would wait for whoever has his number next.
+#[test]
+fn nothing_is_answered_on_the_node_itself() {
+    let nodes = Two::at_ports("itself");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let hello = "{\"session\":7,\"version\":1,\"say\":\"Hello\"}\n";
+    nodes.send(2, "1990", hello.repeat(5000).as_bytes());
+    nodes.report(&format!("bench lat --node 2 {SHORT}"));
+}
+
+/// Endpoints of a measurement have any numbers.
+#[test]
+fn a_strict_graph_is_named_as_what_refuses() {
+    let nodes = Two::at_ports("strict");
+    let graph = nodes.folder.join("graph.toml");
+    let lines = fs::read_to_string(&graph).unwrap();
+    fs::write(&graph, format!("strict = true\n{lines}")).unwrap();
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    nodes.told("bench lat --node 2 --seconds 0.1", 1, &["endpoint 2/1990", "where the graph is strict"]);
+}
+
 #[test]
 fn one_is_served_at_a_time_and_the_next_one_when_it_is_done() {
     let nodes = Two::at_ports("busy");
     let _gateways = [nodes.gateway(1), nodes.gateway(2)];
     let _served = nodes.serve(2, "");
-    let mut first =
-        Running(nodes.dp(1, "bench lat --node 2 --seconds 4").stdout(Stdio::null()).spawn().unwrap());
-    until("what the first one says and measures are two flows", || {
-        let listed: Value = serde_json::from_str(&nodes.ended("ls --json").1).unwrap();
-        listed["gateway"]["nodes"][0]["flows"].as_array().is_some_and(|flows| flows.len() > 1)
-    });
-    nodes.told("bench lat --node 2 --seconds 0.1", 1, &["is being served", "try again"]);
-    assert!(first.0.wait().unwrap().success());
+    let long = "bench lat --node 2 --seconds 300";
+    let first = Running(nodes.dp(1, long).stdout(Stdio::null()).spawn().unwrap());
+    until("what the first one says and measures are two flows", || nodes.flows(1).len() > 1);
+    let short = format!("bench lat --node 2 {SHORT}");
+    nodes.told(&short, 1, &["is being served", "try again"]);
+    drop(first);
+    // Half a minute until the other side finds nothing coming.
+    nodes.served_in_the_end();
+    // At once behind one that is done.
+    nodes.report(&short);
+}
+
+/// Sends have no room any more then, and no receive is under way whose time could be over.
+#[test]
+fn a_flood_ends_when_nobody_takes_it_any_more() {
+    let nodes = Two::at_ports("flood");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let served = nodes.serve(2, "");
+    let line = "bench rate --node 2 --seconds 100 --rounds 1";
+    let mut rate = Running(nodes.dp(1, line).stderr(Stdio::piped()).spawn().unwrap());
+    until("messages come", || nodes.flows(2).iter().any(|flow| flow["messages_in"].as_u64() > Some(1000)));
+    drop(served);
+    let begin = Instant::now();
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut rate.0.stderr.take().unwrap(), &mut said).unwrap();
+    assert_eq!(rate.0.wait().unwrap().code(), Some(1), "{said}");
+    assert!(said.contains("nothing came or went"), "{said}");
+    assert!(begin.elapsed() < Duration::from_secs(80), "{:?}: that was its own end", begin.elapsed());
+    let _again = nodes.serve(2, "");
     nodes.report(&format!("bench lat --node 2 {SHORT}"));
 }
 
@@ -335,7 +463,7 @@ fn a_route_that_ends_while_it_is_measured_ends_the_measurement() {
     let lat =
         nodes.dp(1, "bench lat --node 2 --route eth --seconds 6 --rounds 1").stderr(Stdio::piped()).spawn();
     let mut lat = Running(lat.unwrap());
-    std::thread::sleep(Duration::from_secs(2));
+    until("a turn runs", || nodes.flows(2).iter().any(|flow| flow["messages_in"].as_u64() > Some(500)));
     nodes.networks[1].ip("link set dp0 down");
     let mut said = String::new();
     std::io::Read::read_to_string(&mut lat.0.stderr.take().unwrap(), &mut said).unwrap();

@@ -75,9 +75,9 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
         origin,
         what: args.what,
         cores: [cores.a, cores.b],
-        endpoints: args.endpoints,
-        seconds: args.seconds,
-        rounds: args.rounds,
+        endpoints: args.endpoints(),
+        seconds: args.seconds(),
+        rounds: args.rounds(),
         results,
     };
     Ok(args.common.printed(&report))
@@ -87,13 +87,13 @@ fn one(args: &Args, cores: Cores, transport: Transport) -> Result<Outcome> {
     let mut peer = Peer::start(cores.b)?;
     cores::stay(cores.a)?;
     let mut series = Series::open(&mut peer, transport, SIZE, ring_for(SIZE), None)?;
-    let count = args.endpoints as usize - 1;
+    let count = args.endpoints() as usize - 1;
     let here = if matches!(transport, Transport::Plain | Transport::Endpoint) {
         count.min(endpoints_here()?)
     } else {
         count
     };
-    progress(&format!("{}, {} of them", transport.name(), args.endpoints));
+    progress(&format!("{}, {} of them", transport.name(), args.endpoints()));
     let before = kernel_memory()?;
     let (ours, grown) = series.crowd(&peer, here)?;
     let after = kernel_memory()?;
@@ -106,9 +106,9 @@ fn one(args: &Args, cores: Cores, transport: Transport) -> Result<Outcome> {
         further.push(other);
         rest -= some;
     }
-    for round in 0..args.rounds {
-        progress(&format!("{}, {}, turn {}", transport.name(), args.endpoints, round + 1));
-        series.turn(&peer, What::Lat, Duration::from_secs_f64(args.seconds / f64::from(args.rounds)))?;
+    for round in 0..args.rounds() {
+        progress(&format!("{}, {}, turn {}", transport.name(), args.endpoints(), round + 1));
+        series.turn(&peer, What::Lat, Duration::from_secs_f64(args.seconds() / f64::from(args.rounds())))?;
     }
     drop(ours);
     let p50 = series.p50();

@@ -54,8 +54,8 @@ struct Report {
 
 pub fn run(args: &Args, cores: Cores) -> Result<String> {
     let origin = crate::origin::here();
-    let count = args.endpoints as usize;
-    let seconds = Duration::from_secs_f64(args.seconds);
+    let count = args.endpoints() as usize;
+    let seconds = Duration::from_secs_f64(args.seconds());
     // The process that measures is the parent of all others: its own core, and the folder, come first.
     let peer = Peer::start(cores.b)?;
     cores::stay(cores.a)?;
@@ -76,9 +76,9 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
     peer.idle(0, false)?;
     let mut series = Series::open(&mut peer, Transport::Endpoint, SIZE, ring_for(SIZE), None)?;
     let mut mine = Vec::new();
-    let turn = seconds / args.rounds;
-    for round in 0..args.rounds {
-        progress(&format!("one endpoint beside {count}, turn {} of {}", round + 1, args.rounds));
+    let turn = seconds / args.rounds();
+    for round in 0..args.rounds() {
+        progress(&format!("one endpoint beside {count}, turn {} of {}", round + 1, args.rounds()));
         for count in [0, count] {
             endpoints::idle(&mut mine, count, false)?;
             peer.idle(count, false)?;
@@ -93,9 +93,9 @@ pub fn run(args: &Args, cores: Cores) -> Result<String> {
         origin,
         what: args.what,
         cores: [cores.a, cores.b],
-        endpoints: args.endpoints,
-        seconds: args.seconds,
-        rounds: args.rounds,
+        endpoints: args.endpoints(),
+        seconds: args.seconds(),
+        rounds: args.rounds(),
         bytes_per_endpoint,
         bytes_per_pool_endpoint,
         p50_alone_ns: tenth(median(&each(0))),

@@ -171,12 +171,21 @@ impl Report {
             origin,
             what: args.what,
             place,
-            seconds: args.seconds,
-            rounds: args.rounds,
+            seconds: args.seconds(),
+            rounds: args.rounds(),
             ring: args.ring,
             short,
             results: sizes.into_iter().flat_map(|size| size.outcomes).collect(),
         }
+    }
+
+    fn row(&self, first: &str, [a, b, beside, cpu]: &[String; 4]) -> String {
+        // To another node there is nothing that the routes could stand beside.
+        let beside = match self.place {
+            Place::Cores(_) => format!("{beside:>12}"),
+            Place::Node(_) => String::new(),
+        };
+        format!("{first:<16}{a:>22}{b:>12}{beside}{cpu:>8}\n")
     }
 
     fn cells(&self, one: &Outcome) -> [String; 4] {
@@ -233,20 +242,15 @@ impl Printed for Report {
                     What::Waiting => ["P50", "P99", "UNAWAITED", "CPU s"],
                     _ => ["MESSAGES/s", "MB/s", "ENDPOINT IS", "CPU s"],
                 };
-                text += &format!("\n{}", row(&format!("{size} bytes"), titles.map(str::to_string)));
+                text += &format!("\n{}", self.row(&format!("{size} bytes"), &titles.map(str::to_string)));
             }
-            text += &row(&one.way, self.cells(one));
+            text += &self.row(&one.way, &self.cells(one));
         }
         text + &format!(
             "\n\u{b1}: half of what lies between the quartiles of the turns\n{}\n",
             self.origin.line()
         )
     }
-}
-
-fn row(first: &str, cells: [String; 4]) -> String {
-    let [a, b, c, d] = cells;
-    format!("{first:<16}{a:>22}{b:>12}{c:>12}{d:>8}\n")
 }
 
 /// A median, and how sure it is.

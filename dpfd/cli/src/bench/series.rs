@@ -94,7 +94,7 @@ impl Series {
 
     /// One more turn.
     pub fn turn(&mut self, peer: &Peer, what: What, time: Duration) -> Result<()> {
-        let done = self.run(peer, what, time).and_then(|done| self.pair.end.check().map(|()| done));
+        let done = self.run(peer, what, time).and_then(|done| peer.check(&self.pair).map(|()| done));
         let done = peer.explained(done).map_err(|e| format!("{}: {e}", self.name()))?;
         self.turns.push(done);
         Ok(())

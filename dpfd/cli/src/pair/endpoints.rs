@@ -85,17 +85,32 @@ pub fn look_up_now_and_then(endpoint: &Endpoint) -> Result<()> {
     match endpoint.driver() {
         Driver::User => setsockopt(&endpoint.as_fd(), sockopt::ReceiveTimeout, &TimeVal::seconds(1))?,
         // No sockets, and they take no time-out.
-        Driver::Kernel => signals::tick(Duration::from_secs(1)),
+        Driver::Kernel => look_up_in_all_calls(),
     }
     Ok(())
+}
+
+/// Sends look as well: what goes to another node has no room once that node, or who receives there, is gone, and SO_RCVTIMEO
+/// ends no send.
+pub fn look_up_in_all_calls() {
+    signals::tick(Duration::from_secs(1));
 }
 
 /// An endpoint that is read and written by the library's calls.
 pub struct OneEnd {
     pub endpoint: Endpoint,
-    in_place: bool,
-    /// The route that it is to send by, and to whom.
-    route: Option<(String, Addr)>,
+    kind: Kind,
+}
+
+/// What its receives do.
+enum Kind {
+    /// Copy each message.
+    Copying,
+    /// Look at it where it lies.
+    InPlace,
+    /// Copy those of this endpoint on another node, to which it is to send by this route. Anybody's come who may send here,
+    /// and late ones that were for an endpoint which had the number before.
+    Met { there: Addr, route: String },
 }
 
 impl OneEnd {
@@ -108,7 +123,9 @@ impl OneEnd {
         first: bool,
     ) -> Result<OneEnd> {
         let mut end = OneEnd::spinning(targeted(transport, fds, numbers(pair, first))?, pool)?;
-        end.in_place = transport == Transport::EndpointInPlace;
+        if transport == Transport::EndpointInPlace {
+            end.kind = Kind::InPlace;
+        }
         if transport == Transport::EndpointAsleep {
             end.endpoint.set_spin(0);
         }
@@ -138,7 +155,7 @@ impl OneEnd {
         }
         endpoint.set_spin(SPIN);
         look_up_now_and_then(&endpoint)?;
-        Ok(OneEnd { endpoint, in_place: false, route: None })
+        Ok(OneEnd { endpoint, kind: Kind::Copying })
     }
 
     /// One that is to send to another node by the route of this name. Its receives look as long as those of any program: gateways
@@ -149,8 +166,8 @@ impl OneEnd {
             endpoint.pool(bytes)?;
         }
         endpoint.set_route(Some(route))?;
-        look_up_now_and_then(&endpoint)?;
-        Ok(OneEnd { endpoint, in_place: false, route: None })
+        look_up_in_all_calls();
+        Ok(OneEnd { endpoint, kind: Kind::Copying })
     }
 
     /// Waits for the end that this one is to send to, which does the same. What comes before its greeting was for one that had
@@ -173,14 +190,14 @@ impl OneEnd {
                 .into());
             }
         }
-        self.route = Some((route.into(), there));
+        self.kind = Kind::Met { there, route: route.into() };
         self.goes_by_its_route()
     }
 
     /// An error if it has a route and that is not the one by which it sends.
     pub fn goes_by_its_route(&self) -> Result<()> {
-        let Some((name, there)) = &self.route else { return Ok(()) };
-        Ok(routes::goes_by(name, self.endpoint.dpid(), *there)?)
+        let Kind::Met { there, route } = &self.kind else { return Ok(()) };
+        Ok(routes::goes_by(route, self.endpoint.dpid(), *there)?)
     }
 
     /// Receives a message and who sent it.
@@ -202,10 +219,16 @@ impl Link for OneEnd {
 
     #[inline(always)]
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.in_place {
-            return recv(&self.endpoint, |message| look_at(message, into));
+        match self.kind {
+            Kind::Copying => recv_from(&self.endpoint, into).map(|(len, _)| len),
+            Kind::InPlace => recv(&self.endpoint, |message| look_at(message, into)),
+            Kind::Met { there, .. } => loop {
+                let (len, from) = recv_from(&self.endpoint, into)?;
+                if len > 0 && from == there {
+                    return Ok(len);
+                }
+            },
         }
-        self.recv_from(into).map(|(len, _)| len)
     }
 }
 

@@ -14,7 +14,7 @@ use dpfd::{Addr, Endpoint, Error};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::endpoints::{look_up_now_and_then, patiently, recv_from, OneEnd};
+use super::endpoints::{look_up_in_all_calls, patiently, recv_from, OneEnd};
 use super::peer::Job;
 use super::Result;
 
@@ -26,6 +26,10 @@ pub const LONGEST: usize = 8192;
 pub const POOL: usize = 64 * 1024;
 /// How long whoever serves may take to greet: a node that was down is asked every five seconds.
 const GREETED: Duration = Duration::from_secs(6);
+
+/// Neither the gateway's refusal nor the library's says which of these it was.
+const REFUSED: &str = "this user may not send there; where the graph is strict nobody can measure, because the endpoints have any \
+    free numbers, which no edge names; else the gateway is another user's, who can, and so can root";
 
 /// What this node says.
 #[derive(Serialize, Deserialize)]
@@ -75,9 +79,12 @@ impl Line {
     pub fn open(to: Addr) -> Result<Option<Line>> {
         let endpoint = Endpoint::open_on(Driver::User, 0)?;
         endpoint.pool(POOL)?;
-        look_up_now_and_then(&endpoint)?;
+        look_up_in_all_calls();
         let line = Line { endpoint, to, session: drawn() };
-        line.say(&Say::Hello)?;
+        line.say(&Say::Hello).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => REFUSED.into(),
+            _ => error.to_string(),
+        })?;
         let (end, mut into) = (Instant::now() + GREETED, vec![0; LONGEST]);
         while Instant::now() < end {
             match line.endpoint.recv_from(&mut into) {
@@ -89,7 +96,7 @@ impl Line {
                 Err(error) => return Err(error.into()),
             }
             if line.endpoint.stat().denied > 0 {
-                return Err(Error::Denied(to).into());
+                return Err(REFUSED.into());
             }
         }
         Ok(None)
@@ -147,12 +154,35 @@ impl Line {
     /// What was said, if it is an answer of this session.
     fn of_session(&self, from: Addr, text: &[u8]) -> Option<std::result::Result<Value, String>> {
         let answer: Answer = serde_json::from_slice(text).ok().filter(|_| from == self.to)?;
-        (answer.session == self.session).then_some(answer.said)
+        (answer.session == self.session).then(|| answer.said.map_err(|why| shown(&why)))
     }
+}
+
+/// Without characters that a terminal obeys: another node said it.
+fn shown(why: &str) -> String {
+    let mut shown = String::with_capacity(why.len());
+    for c in why.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_debug());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
         let _ = self.say(&Say::Bye);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_node_says_does_not_steer_the_terminal() {
+        assert_eq!(shown("route \u{1b}[2Jnäch\nste"), "route \\u{1b}[2Jnäch\\nste");
     }
 }

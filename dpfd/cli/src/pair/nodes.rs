@@ -17,7 +17,8 @@ const NAMES: &str = "/run/netns";
 /// Said where a way needs them and they are not known.
 pub const UNNAMED: &str = "its other end is on another node: name that network namespace with --netns";
 
-/// The other node, on the command line.
+/// A network namespace of this machine that is the other node, on the command line: behind the kernel driver. For a node
+/// behind a gateway see [`FarNode`](super::routes::FarNode).
 #[derive(clap::Args)]
 pub struct OtherNode {
     /// Network namespace of the other node, for ethernet: as `ip netns` lists it, or a file.
@@ -26,6 +27,11 @@ pub struct OtherNode {
 }
 
 impl OtherNode {
+    /// Whether one is named.
+    pub fn is_named(&self) -> bool {
+        self.netns.is_some()
+    }
+
     /// Both, if the ways need them.
     ///
     /// # Errors

@@ -25,6 +25,11 @@ impl Common {
         self.cores.map_or_else(Cores::first, Ok)
     }
 
+    /// Whether anything is said of them.
+    pub fn is_given(&self) -> bool {
+        self.cores.is_some() || self.json
+    }
+
     /// As asked for.
     pub fn printed(&self, report: &impl Printed) -> String {
         if self.json {

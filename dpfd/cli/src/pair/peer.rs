@@ -35,6 +35,8 @@ pub enum Job {
     On { end: usize, task: Task },
     /// Go on, in the middle of a task.
     Go,
+    /// See whether what an end sends goes the way that it is to go.
+    Check { end: usize },
     /// Forget all ends.
     Close,
     /// Have so many endpoints that nobody uses. Answered with bytes resident then.
@@ -62,7 +64,7 @@ impl Job {
         match self {
             Job::Meet { pool, .. } => pool.is_none_or(|bytes| bytes <= 2 * LARGEST),
             Job::On { task, .. } => task.is_for_nodes(),
-            Job::Go | Job::Close => true,
+            Job::Check { .. } | Job::Close => true,
             _ => false,
         }
     }
@@ -244,6 +246,16 @@ impl Peer {
     /// What came of it.
     pub fn done(&self) -> Result<Done> {
         self.other.answer()
+    }
+
+    /// Whether both ends of a pair send by the way that is to be measured: of a route to another node each node's gateway is
+    /// asked.
+    pub fn check(&self, pair: &Pair) -> Result<()> {
+        pair.end.check()?;
+        match &self.other {
+            Other::Here(_) => Ok(()),
+            Other::Node(_) => self.ask(Job::Check { end: pair.index }),
+        }
     }
 
     /// Has it keep `count` endpoints that nobody uses; bytes resident then.

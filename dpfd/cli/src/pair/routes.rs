@@ -23,7 +23,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// The folder of the gateway that dp-node.service runs.
 const OF_THE_UNIT: &str = "/run/dp";
 
-/// The other node, on the command line.
+/// Another node behind this one's gateway, on the command line. For one behind the kernel driver see
+/// [`OtherNode`](super::nodes::OtherNode).
 #[derive(clap::Args)]
 pub struct FarNode {
     /// Measure the routes to this node, where `dp bench serve` runs, and not this machine.
@@ -87,9 +88,9 @@ impl FarNode {
                 "no route {name:?} leads to node {nid}; by the graph these do: {all}"
             )));
         }
-        let mut routes = if self.route.is_empty() { all } else { self.route.clone() };
-        routes.dedup();
-        Ok(Far { at, routes, by_name: !self.route.is_empty() })
+        let by_name = !self.route.is_empty();
+        let routes = if by_name { each_once(self.route.iter().map(String::as_str)) } else { all };
+        Ok(Far { at, routes, by_name })
     }
 }
 
@@ -118,11 +119,14 @@ pub fn gateway() -> std::result::Result<Gateway, String> {
     Ok(gateway)
 }
 
-/// Names of the routes to a node, each once, in the order in which they are wanted.
+/// Names of the routes to a node, in the order in which they are wanted.
 fn routes_of(node: &Other) -> Vec<String> {
+    each_once(node.routes.iter().map(|way| way.address.split(':').next().unwrap_or_default()))
+}
+
+fn each_once<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for way in &node.routes {
-        let name = way.address.split(':').next().unwrap_or_default();
+    for name in all {
         if !names.iter().any(|known| known == name) {
             names.push(name.into());
         }
@@ -188,7 +192,8 @@ impl Far {
         let number = if dpid == SERVE { String::new() } else { format!(" --dpid {dpid}") };
         Ok(format!(
             "nobody serves at endpoint {nid}/{dpid}: run `dp bench serve{number}` on node {nid}, with the DP_RUNTIME_DIR and \
-             the DP_NID of its gateway"
+             the DP_NID of its gateway; if somebody does, the graph maps users there (users = \"map\", dp-graph.toml(5)), and \
+             this one is none of those who are let in"
         ))
     }
 }
@@ -240,7 +245,13 @@ mod tests {
         let Ok(far) = looked_up(2, &[]) else { panic!("node 2 is known") };
         assert!(!far.routes.is_empty() && !far.by_name);
         let name = far.routes[0].clone();
-        assert!(looked_up(2, &[&name]).is_ok_and(|far| far.by_name && far.routes == [name]));
+        assert!(looked_up(2, &[&name]).is_ok_and(|far| far.by_name && far.routes == [name.clone()]));
+    }
+
+    #[test]
+    fn a_route_that_is_named_twice_is_measured_once() {
+        assert_eq!(each_once(["udp", "eth", "udp", "udp"].into_iter()), ["udp", "eth"]);
+        assert!(looked_up(2, &["udp", "udp"]).is_ok_and(|far| far.routes == ["udp"]));
     }
 
     #[test]

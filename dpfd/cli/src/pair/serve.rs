@@ -13,12 +13,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use dpfd::driver::Driver;
-use dpfd::{Addr, Dpid, Endpoint, Error};
+use dpfd::{Addr, Dpid, Endpoint, Error, Nid};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use serde_json::Value;
 
 use super::helper::Helper;
-use super::line::{Answer, Call, Say, POOL, VERSION};
+use super::line::{Answer, Call, Say, LONGEST, POOL, VERSION};
 use super::peer::Job;
 use super::routes::{gateway, SERVE};
 use super::Result;
@@ -26,6 +26,11 @@ use crate::signals;
 
 /// Whoever says nothing for so long, and is owed nothing, is taken to be gone.
 const IDLE: Duration = Duration::from_secs(60);
+/// How long a signal that came just before a wait may go unheard.
+const UNHEARD: Duration = Duration::from_secs(1);
+/// Answers that are to come from the helper: no measurement waits for more than two. Of thousands, those here and there would
+/// fill the socket, and the two processes wait for each other.
+const MOST_OWED: u32 = 8;
 const OTHER_VERSION: &str =
     "what was asked is not understood here; measure with the same version of dp on both nodes";
 
@@ -44,6 +49,7 @@ pub fn serve(number: Dpid) -> ExitCode {
 
 struct Server {
     endpoint: Endpoint,
+    nid: Nid,
     session: Option<Session>,
 }
 
@@ -69,7 +75,7 @@ impl Server {
         signals::watch();
         let place = if number == SERVE { nid.to_string() } else { format!("{nid}/{number}") };
         eprintln!("dp bench: serving; on another node: dp bench lat --node {place}");
-        Ok(Server { endpoint, session: None })
+        Ok(Server { endpoint, nid, session: None })
     }
 
     fn run(&mut self) -> Result<nix::sys::signal::Signal> {
@@ -77,27 +83,33 @@ impl Server {
             if let Some(signal) = signals::caught() {
                 return Ok(signal);
             }
-            // On return from a receive in vain the descriptor tells of the next message.
-            let got = self.endpoint.recv().map(|message| (message.to_vec(), message.from()));
-            match got {
-                Ok((text, from)) => self.hear(&text, from),
-                Err(Error::WouldBlock | Error::Interrupted) => self.wait()?,
+            // On return from a receive in vain the descriptor tells of the next message. What is longer than any call is not
+            // looked at.
+            let got = self.endpoint.recv().map(|message| {
+                let text = (message.len() <= LONGEST).then(|| message.to_vec());
+                (text.unwrap_or_default(), message.from())
+            });
+            let patience = match got {
+                Ok((text, from)) => {
+                    self.hear(&text, from);
+                    // As long as others say something, too, the helper's answers are handed on.
+                    Duration::ZERO
+                }
+                Err(Error::WouldBlock | Error::Interrupted) => UNHEARD,
                 Err(error) => return Err(error.into()),
-            }
+            };
+            self.wait(patience)?;
         }
     }
 
-    /// Until a message, an answer of the helper, which is handed on, a signal, or the time at which nobody is served any more.
-    fn wait(&mut self) -> Result<()> {
+    /// Until a message, an answer of the helper, which is handed on, a signal, or for so long. Who is idle is not served any more
+    /// then.
+    fn wait(&mut self, patience: Duration) -> Result<()> {
         let mut both = vec![PollFd::new(self.endpoint.as_fd(), PollFlags::POLLIN)];
-        let mut timeout = PollTimeout::NONE;
-        if let Some(session) = &self.session {
-            both.push(PollFd::new(session.helper.as_fd(), PollFlags::POLLIN));
-            if session.owed == 0 {
-                timeout = PollTimeout::try_from(IDLE)?;
-            }
-        }
-        match poll(&mut both, timeout) {
+        both.extend(
+            self.session.iter().map(|session| PollFd::new(session.helper.as_fd(), PollFlags::POLLIN)),
+        );
+        match poll(&mut both, PollTimeout::try_from(patience)?) {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(e) => return Err(format!("poll: {e}").into()),
         }
@@ -110,7 +122,7 @@ impl Server {
         Ok(())
     }
 
-    /// An answer of the helper. An error is its last one, whatever it still owed.
+    /// Hands an answer of the helper on. If that is an error it is the last one, whatever the helper still owed.
     fn hand_on(&mut self) {
         let Some(session) = &mut self.session else { return };
         let said = match session.helper.heard() {
@@ -126,9 +138,13 @@ impl Server {
         }
     }
 
-    /// A call. What is none is nobody's.
+    /// Does what a call asks for. A text that is no call is ignored, and so is one from this node, where there is nothing to
+    /// measure: what is answered to endpoints of this node that have ended would wait here for the next with their numbers, and
+    /// leave no room.
     fn hear(&mut self, text: &[u8], from: Addr) {
-        let Ok(call) = serde_json::from_slice::<Call>(text) else { return };
+        let Some(call) = serde_json::from_slice::<Call>(text).ok().filter(|_| !self.is_here(from)) else {
+            return;
+        };
         let number = call.session;
         let say = serde_json::from_value(call.say).ok().filter(|_| call.version == VERSION);
         let other = self.session.as_ref().filter(|session| (session.number, session.with) != (number, from));
@@ -152,6 +168,10 @@ impl Server {
         self.answer(number, from, said);
     }
 
+    fn is_here(&self, at: Addr) -> bool {
+        at.nid == 0 || at.nid == self.nid
+    }
+
     fn have_done(&mut self, number: u64, with: Addr, job: &Job) -> Result<()> {
         let session = match &mut self.session {
             Some(session) => session,
@@ -160,6 +180,9 @@ impl Server {
             }
         };
         session.owed += job.answers();
+        if session.owed > MOST_OWED {
+            return Err("more was asked at once than a measurement asks".into());
+        }
         session.last = Instant::now();
         session.helper.tell(job, &[])
     }

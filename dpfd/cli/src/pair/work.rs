@@ -23,14 +23,28 @@ use super::{cores, endpoints, exchange, Result, STOP};
 
 /// `dp peer`: the second process, until the first is gone.
 pub fn serve() -> ExitCode {
-    let mut worker =
-        Worker { ends: Vec::new(), idle: Vec::new(), buffer: Buffer::default(), clock: Clock::new() };
+    let mut worker = Worker {
+        ends: Vec::new(),
+        pooled: 0,
+        idle: Vec::new(),
+        buffer: Buffer::default(),
+        clock: Clock::new(),
+    };
     helper::serve(|control, job, fds| worker.obey(control, job, fds))
 }
+
+/// Ends that another node may have here: one for each route, of which a graph has fewer.
+const MOST_MET: usize = 16;
+/// What the pools of all of those may have, bytes: four of the largest.
+const MOST_POOLED: usize = 1 << 29;
+
+const NO_SUCH_WAY: &str = "no such way";
 
 /// What it keeps from one job to the next.
 struct Worker {
     ends: Vec<End>,
+    /// Bytes of the pools of those that met another node's.
+    pooled: usize,
     idle: Vec<Endpoint>,
     buffer: Buffer,
     clock: Clock,
@@ -42,12 +56,24 @@ impl Worker {
             Job::Stay(core) => cores::stay(core)?,
             Job::Open { transport, role } => self.ends.push(End::new(transport, role, fds)?),
             Job::Meet { with: (nid, dpid), pool, route, greeting } => {
+                self.pooled += pool.unwrap_or_default();
+                if self.ends.len() >= MOST_MET || self.pooled > MOST_POOLED {
+                    return Err(format!(
+                        "no more than {MOST_MET} routes at once, with pools of {MOST_POOLED} bytes together: name fewer with --route, \
+                         or a shorter --ring"
+                    )
+                    .into());
+                }
                 let mut end = OneEnd::by_route(&route, pool)?;
                 control.say(end.endpoint.dpid())?;
                 end.meet(&route, Addr { nid, dpid }, greeting)?;
                 self.ends.push(End::Endpoint(end));
             }
-            Job::Close => self.ends.clear(),
+            Job::Close => {
+                self.ends.clear();
+                self.pooled = 0;
+            }
+            Job::Check { end } => self.ends.get(end).ok_or(NO_SUCH_WAY)?.check()?,
             Job::Go => return Err("nothing to go on with".into()),
             Job::Idle { count, pooled } => {
                 endpoints::idle(&mut self.idle, count, pooled)?;
@@ -61,7 +87,7 @@ impl Worker {
                 return control.say(endpoints::resident()?.saturating_sub(before));
             }
             Job::On { end, task } => {
-                let ends = self.ends.get_mut(end..).filter(|ends| !ends.is_empty()).ok_or("no such way")?;
+                let ends = self.ends.get_mut(end..).filter(|ends| !ends.is_empty()).ok_or(NO_SUCH_WAY)?;
                 let cpu = cpu_seconds()?;
                 control.say(())?;
                 let done = work(control, ends, task, &mut self.buffer, self.clock)?;
@@ -74,7 +100,7 @@ impl Worker {
     /// Has an end be one of many.
     fn join(&mut self, end: usize, crowd: Crowd) -> Result<()> {
         if end >= self.ends.len() {
-            return Err("no such way".into());
+            return Err(NO_SUCH_WAY.into());
         }
         let joined = match (self.ends.swap_remove(end), crowd) {
             (End::Fds(link), crowd) => End::Other(Box::new(Watched::new(link, crowd)?)),
