@@ -162,6 +162,15 @@ unsafe fn copy_file(
         at += sent as off64_t;
         done += sent as usize;
         if (sent as usize) < got as usize {
+            let c = Channel::new(family, at_out.fd(), at_out.conn());
+            if !interrupted && !signals::came() && !c.is_nonblocking() {
+                // The kernel's own tries the rest of what it has read once more, and that takes the error which has ended the wait.
+                let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+                let more =
+                    super::send::piece(family, at_out, &buf[sent as usize..got as usize], flags).max(0);
+                at += more as off64_t;
+                done += more as usize;
+            }
             break;
         }
     }
