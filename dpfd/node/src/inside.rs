@@ -59,11 +59,11 @@ mod helper;
 const WAKE: u64 = 1;
 /// Turns of the node in one step, at most: what is left is due at once.
 const ROUNDS: usize = 64;
-/// How long a program waits at the end of its gateway for acknowledgements.
+/// How long a program waits at the end of its gateway until that has what it sent, and then for acknowledgements.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// The gateway inside this process, until dropped: dropping it waits until what was sent to other nodes before is acknowledged, and
-/// other programs of the node have let go of it, up to two seconds, and not for nodes that are down.
+/// The gateway inside this process, until dropped: dropping it waits up to two seconds until it has what was sent to other nodes
+/// before, and then as long until that is acknowledged and other programs of the node have let go of it, but not for nodes that are down.
 #[derive(Debug)]
 pub struct InProcess {
     inner: Arc<Inner>,
@@ -239,9 +239,10 @@ impl Inner {
 
     /// What was sent is acknowledged, and who sends on waits for the next gateway.
     fn hand_on(&self) {
-        let end = Instant::now() + ENDING;
         // Who is asked to let go has its proxy by then: one that waits for it would wait for the next gateway.
         gateway::hand_over(ENDING);
+        // Not before: what this program cannot hand over, as to a node that is down, costs other programs nothing.
+        let end = Instant::now() + ENDING;
         if let Some(running) = &mut *self.lock() {
             running.gate.node.local().stop();
         }
