@@ -37,11 +37,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dp_edge::sys::process;
 use dp_edge::turns::{Turns, LATE};
-use dpfd::driver::user::gateway;
 use dpfd::driver::user::inside::Inside;
 use dpfd::Addr;
 use nix::fcntl::OFlag;
@@ -53,17 +52,16 @@ use crate::gate::{system, CannotServe, Gate, Options};
 use crate::node::Node;
 use crate::proxies::Proxies;
 
+mod end;
 mod helper;
 
 /// What the control epoll knows [`Inner::wake`] by.
 const WAKE: u64 = 1;
 /// Turns of the node in one step, at most: what is left is due at once.
 const ROUNDS: usize = 64;
-/// How long a program waits at the end of its gateway for acknowledgements.
-const ENDING: Duration = Duration::from_secs(2);
 
-/// The gateway inside this process, until dropped: dropping it waits until what was sent to other nodes before is acknowledged, and
-/// other programs of the node have let go of it, up to two seconds, and not for nodes that are down.
+/// The gateway inside this process, until dropped: dropping it waits up to two seconds until it has what was sent to other nodes
+/// before, and then as long until that is acknowledged and other programs of the node have let go of it, but not for nodes that are down.
 #[derive(Debug)]
 pub struct InProcess {
     inner: Arc<Inner>,
@@ -158,33 +156,6 @@ fn readable(node: &Node<Proxies>) -> nix::Result<OwnedFd> {
     Ok(epoll.0)
 }
 
-impl Drop for InProcess {
-    fn drop(&mut self) {
-        if self.generation != process::generation() {
-            // A child of a fork: the thread and the sockets are its parent's.
-            core::mem::forget(self.helper.take());
-            return;
-        }
-        if self.helper.is_some() {
-            self.inner.hand_on();
-        }
-        self.inner.ends.store(true, Ordering::Release);
-        self.inner.wake();
-        if let Some(helper) = self.helper.take() {
-            let _ = helper.join();
-        }
-        let running = self.inner.lock().take();
-        process::keep_from_children(&[]);
-        drop(running);
-        // The number stays, for calls that are about to sleep on it; the socket does not.
-        let mut routes = self.inner.routes.lock().unwrap_or_else(PoisonError::into_inner);
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        if let Ok(never) = EventFd::from_flags(flags) {
-            let _ = nix::unistd::dup3(never.as_fd(), &mut routes, OFlag::O_CLOEXEC);
-        }
-    }
-}
-
 impl Inner {
     /// The gate, once nobody else has it: for the beginning and the end.
     fn lock(&self) -> MutexGuard<'_, Option<Running>> {
@@ -235,32 +206,6 @@ impl Inner {
             }
         });
         visited.then_some(all)
-    }
-
-    /// What was sent is acknowledged, and who sends on waits for the next gateway.
-    fn hand_on(&self) {
-        let end = Instant::now() + ENDING;
-        // Who is asked to let go has its proxy by then: one that waits for it would wait for the next gateway.
-        gateway::hand_over(ENDING);
-        if let Some(running) = &mut *self.lock() {
-            running.gate.node.local().stop();
-        }
-        while !self.is_through() && Instant::now() < end {
-            process::rest(Duration::from_millis(1));
-        }
-    }
-
-    fn is_through(&self) -> bool {
-        let mut is_through = false;
-        let visited = self.visit(
-            || self.get(),
-            |running, now| {
-                is_through = running.gate.is_through(now);
-                // What that took is to be sent.
-                usize::from(!is_through)
-            },
-        );
-        visited.is_some() && is_through
     }
 
     fn take_left(&self, running: &mut Running, now: u64) -> usize {

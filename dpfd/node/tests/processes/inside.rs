@@ -77,7 +77,39 @@ fn one_that_ends_loses_nothing_of_another_program_of_the_node_that_sends_on() {
         until("a gateway", || node.status().is_some());
         (host, tell)
     };
-    lose_nothing_of_a_sender_that_goes_on(two_nodes(), start, |(host, mut tell)| {
+    lose_nothing_of_a_sender_that_goes_on(two_nodes(), Duration::from_secs(1), start, |(host, mut tell)| {
+        tell.write_all(b"x").expect("the host");
+        host.ok();
+    });
+}
+
+/// Its own messages to a node that is down stay where they are, however long it waits for them.
+#[test]
+fn nor_does_one_that_cannot_hand_over_what_it_sent_itself() {
+    let [a, b, c] = [port(), port(), port()];
+    let node = |nid: u16, port: u16| format!("[[node]]\nnid = {nid}\nroutes = [\"udp:127.0.0.1:{port}\"]\n");
+    let graph = format!("{SEALED}{}{}{}", node(1, a), node(2, b), node(3, c));
+    let nodes = [Node::new(1, &graph, None), Node::new(2, &graph, None)];
+    let start = |node: &Node| {
+        let (mut tell, mut told) = UnixStream::pair().expect("a pair");
+        let host = node.run(|| {
+            let _gateway = node.inside();
+            let e = open(0);
+            e.set_nonblocking(true).expect("a flag");
+            let mut in_vain = 0;
+            while in_vain < 100 {
+                match e.send_to(&[0; 100_000], there(3)) {
+                    Ok(()) => in_vain = 0,
+                    Err(_) => in_vain += 1,
+                }
+                std::thread::sleep(Duration::from_millis(u64::from(in_vain > 0)));
+            }
+            told.write_all(b"x").and_then(|()| told.read_exact(&mut [0])).is_ok()
+        });
+        tell.read_exact(&mut [0]).expect("the host");
+        (host, tell)
+    };
+    lose_nothing_of_a_sender_that_goes_on(nodes, Duration::from_secs(4), start, |(host, mut tell)| {
         tell.write_all(b"x").expect("the host");
         host.ok();
     });
