@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use dp_abi::frame2::{Header, HELLO, KIND_HELLO};
 use dp_graph::trust::{Security, Users};
@@ -30,6 +30,8 @@ const LIMITS: Limits = Limits { flows: 4, bytes: 1 << 20 };
 const TURNS: usize = 256;
 /// Bytes that a packet of the route can have.
 const SLOT: usize = 2048;
+/// How names of files of places begin.
+const PLACES: &str = "dp-parsers-";
 
 /// What was sent and has not arrived, what has, and how long frames may be.
 struct Cable {
@@ -198,9 +200,26 @@ struct World {
 
 /// The file of a node's places.
 fn places(which: usize) -> PathBuf {
-    let memory = PathBuf::from("/dev/shm");
-    let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
-    folder.join(format!("dp-parsers-{}-{which}", std::process::id()))
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let memory = PathBuf::from("/dev/shm");
+        let folder = if memory.is_dir() { memory } else { std::env::temp_dir() };
+        remove_left(&folder);
+        folder
+    });
+    folder.join(format!("{PLACES}{}-{which}", std::process::id()))
+}
+
+/// Files of processes that have ended in a run: a fuzzer that found something removes nothing.
+fn remove_left(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process =
+            name.to_str().and_then(|name| name.strip_prefix(PLACES)?.split('-').next()?.parse().ok());
+        if process.is_some_and(|process: u32| !Path::new(&format!("/proc/{process}")).exists()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 fn node(
@@ -506,4 +525,22 @@ pub fn seeds() -> Vec<Vec<u8>> {
         seeds.push([begin(0x20), forged.to_vec(), arrive(4), talk.clone()].concat());
     }
     seeds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_crash_left_is_removed_by_the_next_process() {
+        let folder = std::env::temp_dir().join(format!("dp-parsers-left-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let [left, kept] = [ended.id(), std::process::id()].map(|id| folder.join(format!("{PLACES}{id}-0")));
+        [&left, &kept].into_iter().for_each(|file| std::fs::write(file, "").unwrap());
+        remove_left(&folder);
+        assert!(!left.exists() && kept.exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }
