@@ -239,7 +239,7 @@ impl World {
                 break;
             }
             (0..2).for_each(|to| self.deliver(to, usize::MAX));
-            if let Some(next) = self.wire.next() {
+            if let Some(next) = self.wire.take_next() {
                 self.arrive(Some(next));
             } else {
                 let next = self.sides.iter().filter_map(|side| side.flow.next_timeout()).min();

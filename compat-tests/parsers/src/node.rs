@@ -361,7 +361,7 @@ impl World {
         let end = self.now + 120_000_000_000;
         loop {
             self.settle();
-            let next = self.lock().wire.next();
+            let next = self.lock().wire.take_next();
             if next.is_some() {
                 self.arrive(next);
                 continue;

@@ -124,7 +124,7 @@ impl World {
         let how = input.byte();
         if how & 1 != 0 {
             let (from, there) = [(2u16, 1u16), (1, 2)][to];
-            word[..2].copy_from_slice(&[0x5e, 0x10 | input.byte() % 8]);
+            word[..2].copy_from_slice(&[0x5e, 0x10 | (input.byte() % 8)]);
             word[2..4].copy_from_slice(&from.to_be_bytes());
             word[4..6].copy_from_slice(&there.to_be_bytes());
             word[6..8].copy_from_slice(&[1 + input.byte() % 3, 0]);
@@ -152,7 +152,7 @@ impl World {
                 }
             }
             self.own();
-            while let Some(next) = self.wire.next() {
+            while let Some(next) = self.wire.take_next() {
                 self.arrive(Some(next));
                 self.own();
             }
@@ -191,7 +191,7 @@ pub fn run(bytes: &[u8]) {
                 world.arrive(Some(word));
             }
             7 => {
-                let like = world.wire.next();
+                let like = world.wire.take_next();
                 let to = like.as_ref().map_or(which, |like| like.to);
                 let word = world.word(to, like, &mut input);
                 world.arrive(Some(word));

@@ -41,7 +41,7 @@ impl Wire {
     }
 
     /// The next one, as it was sent.
-    pub fn next(&mut self) -> Option<Arriving> {
+    pub fn take_next(&mut self) -> Option<Arriving> {
         let (to, frame) = self.flying.pop_front()?;
         Some(Arriving { to, frame, forged: false })
     }
@@ -52,7 +52,7 @@ impl Wire {
         match how % 11 {
             // It is lost.
             1 => {
-                self.next();
+                self.take_next();
                 return None;
             }
             // It comes once more later.
@@ -73,7 +73,7 @@ impl Wire {
             }
             _ => {}
         }
-        let mut next = self.next()?;
+        let mut next = self.take_next()?;
         match how % 11 {
             // Some of its bytes are others.
             5 | 6 => {
