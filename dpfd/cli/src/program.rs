@@ -141,27 +141,36 @@ fn obstacle_with(program: &Path, raised: impl Fn(&Path, &Metadata) -> Option<Rea
     let mut path = program.to_owned();
     for _ in 0..SCRIPT_DEPTH {
         let file = File::open(&path).ok()?;
-        let Some(interpreter) = script_interpreter(&file) else {
+        let Some(interpreter) = first_line(&file) else {
             let reason = raised(&path, &file.metadata().ok()?).or_else(|| unfit(&path, &file))?;
             return Some(Obstacle { file: path, reason });
         };
-        path = interpreter;
+        path = interpreter.file;
     }
     None
 }
 
-/// Whether another program reads it.
-pub fn is_script(file: &Path) -> bool {
-    File::open(file).is_ok_and(|file| script_interpreter(&file).is_some())
+/// What a script names after `#!`.
+pub struct Interpreter {
+    pub file: PathBuf,
+    /// The rest of the line, which the kernel gives it as one word; often nothing.
+    pub argument: Vec<u8>,
 }
 
-/// The program a script names after `#!`.
-fn script_interpreter(file: &File) -> Option<PathBuf> {
+/// The program that reads a file in place of the processor.
+pub fn interpreter(script: &Path) -> Option<Interpreter> {
+    first_line(&File::open(script).ok()?)
+}
+
+fn first_line(file: &File) -> Option<Interpreter> {
     let mut head = [0; 256];
     let len = file.read_at(&mut head, 0).ok()?;
     let line = head[..len].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let name = line.split(|byte| matches!(byte, b' ' | b'\t')).find(|word| !word.is_empty())?;
-    Some(PathBuf::from(OsStr::from_bytes(name)))
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let line = &line[line.iter().position(|byte| !is_blank(byte))?..];
+    let (name, argument) = line.split_at(line.iter().position(is_blank).unwrap_or(line.len()));
+    let file = PathBuf::from(OsStr::from_bytes(name));
+    Some(Interpreter { file, argument: argument.trim_ascii().to_vec() })
 }
 
 /// Rights that make the loader distrust the environment.

@@ -174,14 +174,12 @@ fn a_program_that_runs_is_found_by_its_whole_name_and_by_its_path() {
     assert!(of(&other, &listing()).is_err(), "it begins alike");
 }
 
-/// Waits until the kernel has put down the words of a child that executes its program: std is told a moment before that.
-fn has_words(child: &std::process::Child) {
-    let line = format!("/proc/{}/cmdline", child.id());
-    let has = || std::fs::read(&line).is_ok_and(|words| !words.is_empty());
-    assert!((0..2000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        has()
-    }));
+/// A process executes its program a moment before it has its words.
+fn wait_for_words(pid: u32, word: &str) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap().contains(word) {
+        assert!(std::time::Instant::now() < end, "{word}: not among its words");
+    }
 }
 
 #[test]
@@ -199,11 +197,37 @@ fn a_script_that_runs_is_found_by_its_path() {
     for started in [whom, &name] {
         let mut command = Command::new("/bin/sh");
         let mut child = command.arg(started).current_dir(&folder).stdin(Stdio::piped()).spawn().unwrap();
-        has_words(&child);
+        wait_for_words(child.id(), started);
         let found = of(whom, &listing()).ok().unwrap();
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(found.iter().map(|of| of.pid).collect::<Vec<_>>(), [Some(child.id())], "{started}");
+    }
+    std::fs::remove_file(&script).unwrap();
+}
+
+#[test]
+fn who_only_reads_a_script_does_not_execute_it() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+    let folder = std::env::temp_dir();
+    let script = folder.join(format!("dp-read-script-{}", std::process::id()));
+    let whom = script.to_str().unwrap();
+    let found = |program: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        wait_for_words(child.id(), whom);
+        let found = of(whom, &listing()).ok().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        found.iter().any(|of| of.pid == Some(child.id()))
+    };
+    for line in ["#!/bin/sh", "#! /bin/sh -u", "#!/usr/bin/env sh", "#!/usr/bin/env -S VALUE=1 sh -u"] {
+        std::fs::write(&script, format!("{line}\nread word\n")).unwrap();
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(found("sh", &[whom]) && found("sh", &["-u", whom, "word"]), "{line}: it executes it");
+        assert!(!found("tail", &["-f", whom]), "{line}: another program");
+        assert!(!found("sh", &["/dev/stdin", whom]), "{line}: another script");
     }
     std::fs::remove_file(&script).unwrap();
 }
