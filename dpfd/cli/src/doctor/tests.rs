@@ -165,6 +165,7 @@ fn a_program_that_runs_is_found_by_its_whole_name_and_by_its_path() {
     let sleeper = Sleeper::new("dp-sleeper-with-a-long-name", None, |_| {});
     let name = sleeper.0.file_name().unwrap().to_str().unwrap();
     let path = sleeper.0.to_str().unwrap();
+    wait_for_words(sleeper.pid(), name);
     for whom in [name, path, "dp-sleeper-with-a-long-*", "dp-sleeper-with", &name[..15]] {
         let found = of(whom, &listing()).unwrap_or_else(|why| panic!("{whom}: {why}"));
         assert!(found.iter().any(|of| of.pid == Some(sleeper.pid())), "{whom}");
