@@ -39,8 +39,8 @@ fn endpoints_of_another_node_do_not_use_up_descriptors() {
         true
     });
     crate::kit::Child::all_ok(vec![receiver, sender]);
-    let used = there_.descriptors();
-    assert!(used < DESCRIPTORS as usize * 3 / 4, "{used} descriptors");
+    // Those that nobody uses any more go soon, not at once.
+    until("few descriptors", || there_.descriptors() < DESCRIPTORS as usize * 3 / 4);
     [here, there_].into_iter().for_each(crate::kit::Child::kill);
 }
 
@@ -67,8 +67,8 @@ fn clients_that_were_answered_do_not_keep_others_out() {
         true
     })
     .ok();
-    let used = there_.descriptors();
-    assert!(used < DESCRIPTORS as usize * 3 / 4, "{used} descriptors");
+    // Those that nobody uses any more go soon, not at once.
+    until("few descriptors", || there_.descriptors() < DESCRIPTORS as usize * 3 / 4);
     server.kill();
     [here, there_].into_iter().for_each(crate::kit::Child::kill);
 }
