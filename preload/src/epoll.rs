@@ -334,20 +334,20 @@ pub fn retain(i: u32) -> bool {
     place(i).is_some_and(|p| p.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok())
 }
 
-/// The same where that was done past us: its number may be another file's by now.
-pub fn was_closed(fd: i32, i: u32) {
-    if let Some(p) = place(i) {
-        let _ = p.fd.compare_exchange(fd, -1, Ordering::Relaxed, Ordering::Relaxed);
-    }
-    close(fd, i);
-}
-
 /// Descriptor `fd` of set `i` is closed.
 pub fn close(fd: i32, i: u32) {
     let Some(p) = place(i) else { return };
     if let Some(locked) = p.lock(i) {
         locked.once(|set, w| closed(fd, i, p, set, w));
     }
+}
+
+/// The same where that was done past us: its number may be another file's by now.
+pub fn was_closed(fd: i32, i: u32) {
+    if let Some(p) = place(i) {
+        let _ = p.fd.compare_exchange(fd, -1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    close(fd, i);
 }
 
 fn closed(fd: i32, i: u32, p: &Place, set: &mut Set, w: &mut Ground) {

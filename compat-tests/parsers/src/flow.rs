@@ -78,7 +78,7 @@ struct Side {
     place: Option<Place>,
     /// Lengths of all that was sent.
     lengths: Vec<u32>,
-    /// What is not told of yet: by the flow's number, ours.
+    /// Messages whose fate the flow has not told yet: our number of each, by the flow's.
     unknown: BTreeMap<u64, u64>,
     told: u64,
     delivered: Vec<u64>,

@@ -1,6 +1,6 @@
 //! What the fuzzer's bytes decide, one choice after the other.
 
-/// What is left of them.
+/// The bytes that no choice has used yet.
 #[derive(Debug)]
 pub struct Input<'a>(pub &'a [u8]);
 

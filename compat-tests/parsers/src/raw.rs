@@ -12,7 +12,7 @@ const ENDS: [Address; 2] = [Address { nid: 1, dpid: 1024 }, Address { nid: 2, dp
 struct Side {
     raw: Raw,
     inbox: Inbox,
-    /// What is being sent, and its number.
+    /// The message that is being sent, and its number.
     sending: Option<(RawFrame, u64)>,
     lengths: Vec<u32>,
 }

@@ -63,7 +63,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Who sent a message that is read plainly, in a file beside it.
+/// Reads the tag of a message, which says in a file beside it who sent it.
 fn tag(bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(100)];
     let file = File::from(sealed_memory(c"tag", bytes.len()).expect("memory"));

@@ -160,7 +160,7 @@ impl Args {
     }
 }
 
-/// What is measured of another node, and what serving has to do with.
+/// Checks that options go with what is measured: with another node not all can be, and `serve` takes but its number.
 fn fit_together(args: &Args) -> std::result::Result<(), String> {
     let serves = args.what == What::Serve;
     if args.dpid.is_some() && !serves {

@@ -18,7 +18,7 @@ use super::endpoints::{look_up_in_all_calls, patiently, recv_from, OneEnd};
 use super::peer::Job;
 use super::Result;
 
-/// What is said is understood by the same number only.
+/// Two versions of `dp` understand each other only if they have the same number here.
 pub const VERSION: u32 = 1;
 /// A call or an answer is shorter, bytes.
 pub const LONGEST: usize = 8192;
