@@ -123,7 +123,12 @@ impl Mine {
 
     /// Marks `fd` as ours, and has it from now on, whatever it had.
     pub fn hold(&self, fd: i32) {
-        self.0.store(Named::mark(fd).word(), Ordering::Release);
+        self.put(Named::mark(fd));
+    }
+
+    /// Has `named` from now on, whatever it had.
+    pub fn put(&self, named: Named) {
+        self.0.store(named.word(), Ordering::Release);
     }
 
     /// Its number, as long as that stands for it.
