@@ -405,7 +405,9 @@ impl Channel {
 
     /// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
     pub fn goes_to_ring(&self, tx: &End) -> bool {
+        // A peer that says that the slot is another's, and then that it is not, does not bring this into a ring that all such have.
         if !self.slot_live()
+            || tx.is_nobodys()
             || tx.word.has_left()
             || self.tx_flight.load(Ordering::SeqCst) != 0
             || !tx.rx.caught_up(tx.tx)

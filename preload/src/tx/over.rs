@@ -183,7 +183,7 @@ impl Channel {
     /// connection would not find the ring where we do. Under the lock.
     #[cold]
     pub(super) fn ask_for_longer(&self, tx: &End) {
-        if self.claimed.load(Ordering::Relaxed) != 0 {
+        if self.claimed.load(Ordering::Relaxed) != 0 || tx.is_nobodys() {
             return;
         }
         let Some((spares, n)) = spares(tx).and_then(|spares| Some((spares, spares.claim()?))) else { return };

@@ -482,3 +482,17 @@ fn a_ring_that_was_asked_for_in_a_slot_of_anothers_is_not_given_back_twice() {
         assert!(!late.has(Conn::OUTGROWN) && late.claimed.load(Ordering::SeqCst) == 0);
     }
 }
+
+/// A hostile client says that the slot is another connection's, and then that it is not.
+#[test]
+fn what_stands_in_for_a_slot_of_anothers_never_becomes_a_ring() {
+    let pair = Pair::live();
+    let c = pair.server;
+    let generation = c.generation.load(Ordering::Relaxed);
+    c.generation.store(generation + 1, Ordering::Relaxed);
+    let nobodys = c.sending();
+    c.generation.store(generation, Ordering::Relaxed);
+    assert!(nobodys.is_nobodys() && !c.sending().is_nobodys());
+    assert!(!c.goes_to_ring(&nobodys) && !in_ring(nobodys.tx.epoch()));
+    assert!(c.goes_to_ring(&c.sending()) && is_in_ring(c));
+}
