@@ -52,7 +52,8 @@ impl Channel {
     /// Whether the descriptor was made not to block.
     #[inline]
     pub fn is_nonblocking(&self) -> bool {
-        self.mode.is_nonblocking(|| raw::is_nonblocking(self.fd))
+        // Without a number nobody answers: that is not the answer for all who have the connection.
+        self.fd >= 0 && self.mode.is_nonblocking(|| raw::is_nonblocking(self.fd))
     }
 
     /// Whether this process is the only living one that has the connection. The dead are no holders from here on.

@@ -52,6 +52,7 @@ pub const INDEXES: u32 = 1 << WIDTH;
 const LIFE: u32 = (1 << (KIND - WIDTH)) - 1;
 /// Serial numbers of our descriptors are below this. Of so many that had a number one after the other, two may have the same.
 pub const SERIALS: u32 = 1 << 10;
+const _: () = assert!(SERIALS <= INDEXES);
 const CONN: u32 = 1;
 const INTERNAL: u32 = 4;
 const ELSEWHERE: u32 = 5;
@@ -182,6 +183,34 @@ pub fn change(fd: i32) -> Option<u32> {
     }
 }
 
+/// The same for one of the shim's own that is about to be closed, whose entry is `word`. False: it is another's by now.
+pub fn change_own(fd: i32, word: u32) -> bool {
+    let Some(c) = cell(fd).filter(|_| is_own(word)) else { return false };
+    CHANGES.fetch_add(1, Ordering::SeqCst);
+    let begun = c.compare_exchange(word, changing(word), Ordering::SeqCst, Ordering::Relaxed).is_ok();
+    if begun {
+        count_change();
+    } else {
+        CHANGES.fetch_sub(1, Ordering::Relaxed);
+    }
+    begun
+}
+
+/// The number of one of the shim's own is to stand for something of the program's: none of ours from here on. Where it is just being
+/// closed, that is waited for.
+pub fn yield_own(fd: i32) {
+    let Some(c) = cell(fd) else { return };
+    loop {
+        let w = settled(fd);
+        if !is_own(w) {
+            return;
+        }
+        if c.compare_exchange(w, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            return count_change();
+        }
+    }
+}
+
 /// The kernel has changed the number whose entry was `before`. If nobody has given it another, it is not ours.
 pub fn changed(fd: i32, before: u32) {
     if let Some(c) = cell(fd) {
@@ -252,7 +281,9 @@ pub fn conn_inside(fd: i32) -> Option<u32> {
 
 /// `fd`, if it stands for the connection that `is` meant, or is being changed; else another number for it, if there is one.
 pub fn stands_for(fd: i32, is: impl Fn(u32) -> bool) -> Option<i32> {
-    let has = |w: u32| (matches!(w >> KIND, CONN | CHANGING) || is_kept(w)) && is(w & INDEX);
+    // One of ours that is being closed has no connection's life.
+    let changes = |w: u32| w >> KIND == CHANGING && w >> WIDTH & LIFE != 0;
+    let has = |w: u32| (w >> KIND == CONN || changes(w) || is_kept(w)) && is(w & INDEX);
     let elsewhere = || (0..HIGH.load(Ordering::Relaxed) as i32).find(|&fd| has(word(fd)));
     if has(word(fd)) {
         Some(fd)
@@ -344,6 +375,16 @@ pub fn mark_and_name(fd: i32) -> u32 {
 /// Whether `fd` is the one of the shim's own that got this serial number.
 pub fn is_internal(fd: i32, serial: u32) -> bool {
     serial != 0 && word(fd) == internal(serial)
+}
+
+/// Whether an entry is that of one of the shim's own.
+pub fn is_own(word: u32) -> bool {
+    decode(word) == Entry::Internal
+}
+
+/// The entry of the one that got this serial number.
+pub fn internal_word(serial: u32) -> u32 {
+    internal(serial)
 }
 
 fn internal(serial: u32) -> u32 {

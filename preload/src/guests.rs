@@ -4,7 +4,7 @@
 mod view;
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use dp_channel::arena::{Arena, Geometry};
 use dp_channel::family::{Conn, Family, Id, Reason};
@@ -145,7 +145,10 @@ impl Guest {
 
     /// Forgets the memory of a guest that is not mapped, or not any more. Only where nobody else walks.
     fn close(&self) {
-        own::close(self.fd.swap(-1, Ordering::SeqCst));
+        // The number may stand for another one of ours by now, as the program has closed this one.
+        let memory = self.memory().filter(|&memory| key(memory) == Ok(self.key()));
+        self.fd.store(-1, Ordering::SeqCst);
+        memory.into_iter().for_each(|memory| own::close(memory.as_raw_fd()));
     }
 }
 

@@ -236,6 +236,32 @@ pub fn let_be(fd: i32) {
     }
 }
 
+/// connect(2) has dissolved connection `i`: the socket stays open, and is no connection any more. Whoever is inside goes on with the
+/// socket, of which the kernel says what it says of one that is not connected.
+pub fn dissolved(i: u32) {
+    let Some(family) = state::family().filter(|_| !state::is_borrowed_memory()) else { return };
+    let c = family.conn(i);
+    if c.stage() == Stage::Live {
+        // A send of several pieces would put the next one into a ring that nobody reads.
+        let locked = late::take_locks(family, c, TRIES);
+        c.kill_slot();
+        c.set_stage(Stage::Plain);
+        if locked {
+            c.tx_lock.unlock();
+            c.rx_lock.unlock();
+        }
+    }
+    // Copies stand for the same socket.
+    fdtable::each(|n, e| {
+        if e == Entry::Conn(i) {
+            unregister(n, i);
+            if let Some(i) = drop_ref(n, n) {
+                end(-1, i);
+            }
+        }
+    });
+}
+
 /// What epoll sets have of connection `i` by number `fd`, which is about to go: a registration lives as long as the file.
 fn unregister(fd: i32, i: u32) {
     let Some(c) = state::family().map(|family| Channel::new(family, fd, i)) else { return };

@@ -49,15 +49,26 @@ pub fn is(fd: i32) -> bool {
 
 /// Closes a descriptor of ours, if the number still stands for it.
 pub fn close(fd: i32) {
-    if is(fd) {
-        forget(fd);
-    }
+    close_as(fd, fdtable::settled(fd));
 }
 
 /// Closes a descriptor of ours whose number nobody but us can have closed.
 pub fn forget(fd: i32) {
-    fdtable::set(fd, Entry::None);
-    raw::close(fd);
+    let word = fdtable::settled(fd);
+    if fdtable::is_own(word) {
+        close_as(fd, word);
+    } else {
+        raw::close(fd);
+    }
+}
+
+/// Closes a descriptor of ours whose entry is `word`, in one step for threads of the program that want its number: what they put there
+/// meanwhile would be closed in its place.
+fn close_as(fd: i32, word: u32) {
+    if fdtable::change_own(fd, word) {
+        raw::close(fd);
+        fdtable::changed(fd, word);
+    }
 }
 
 /// A descriptor of ours, and which one. The program may put something else at its number, and close that; then another one of ours
@@ -107,7 +118,9 @@ impl Named {
 
     /// Closes it, if its number still stands for it.
     pub fn close(self) {
-        self.fd().into_iter().for_each(forget);
+        if let Some(fd) = self.fd() {
+            close_as(fd, fdtable::internal_word(self.0 >> NUMBER));
+        }
     }
 }
 
@@ -123,7 +136,12 @@ impl Mine {
 
     /// Marks `fd` as ours, and has it from now on, whatever it had.
     pub fn hold(&self, fd: i32) {
-        self.0.store(Named::mark(fd).word(), Ordering::Release);
+        self.put(Named::mark(fd));
+    }
+
+    /// Has `named` from now on, whatever it had.
+    pub fn put(&self, named: Named) {
+        self.0.store(named.word(), Ordering::Release);
     }
 
     /// Its number, as long as that stands for it.

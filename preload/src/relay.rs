@@ -72,7 +72,11 @@ pub fn put_at(end: i32, fd: i32) {
 /// A place among the members for a process that has connection `c`.
 fn reserve(family: Family, c: &Conn) -> Option<u32> {
     let n = life::reserve(family, b"dp-relay")?;
-    life::hold(family, c, n);
+    let me = state::member_if_joined()?;
+    if !life::hold(family, family.entry_of(c), n, me) {
+        family.member(n as usize).clear();
+        return None;
+    }
     Some(n)
 }
 

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use dp_channel::family::{Conn, End};
+use dp_channel::family::{Conn, End, Stage};
 use dp_edge::spin as pace;
 use dp_edge::sys::raw;
 
@@ -56,8 +56,11 @@ pub fn heat(c: &Conn) {
     let word = c.receiving().word;
     word.make_hot();
     // Who has just begun to counted itself first, and found the word cold, perhaps: one of us sees the other.
-    // Where that was a set, and it has made the word hot since, the group is its own.
-    if relied_on() {
+    // Where that was a set, and it has made the word hot since, the group is its own. And a poll is in no call on the connection, so
+    // that may have been closed, and its slot be another's: whose set finds the word cold, too, and relies on bells.
+    let is_over =
+        || !matches!(c.stage(), Stage::Accepted | Stage::Live) || !core::ptr::eq(c.receiving().word, word);
+    if relied_on() || is_over() {
         word.make_cold_beside();
     }
 }

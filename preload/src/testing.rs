@@ -65,8 +65,13 @@ impl Pair {
 
     /// Candidates, and the client's offer in slot 0 of an arena of its own, with rings of 4 KiB; the offer's generation.
     pub fn offered() -> (Pair, Arena, u32) {
+        Pair::offered_with(0)
+    }
+
+    /// The same, with longer rings of so many lines to spare.
+    fn offered_with(spare: u32) -> (Pair, Arena, u32) {
         let pair = Pair::new();
-        let (arena, _) = Arena::create(Geometry { slots: 16, lines: 64, spare: 0 }).expect("an arena");
+        let (arena, _) = Arena::create(Geometry { slots: 16, lines: 64, spare }).expect("an arena");
         assert!(arena.bring(0), "no addresses");
         let slot: &Slot = arena.slot(0).expect("mapped");
         for e in [Side::Client, Side::Server].map(|side| arena.edge(0, side).expect("mapped")) {
@@ -84,7 +89,12 @@ impl Pair {
 
     /// A channel in such an arena.
     pub fn live() -> Pair {
-        let (pair, arena, generation) = Pair::offered();
+        Pair::live_with(0)
+    }
+
+    /// The same, with longer rings of so many lines to spare.
+    pub fn live_with(spare: u32) -> Pair {
+        let (pair, arena, generation) = Pair::offered_with(spare);
         let slot: &Slot = arena.slot(0).expect("mapped");
         assert!(slot.accept(generation) && slot.confirm(generation), "the slot is ours");
         assert!(pair.server.attach(&arena, 0, Side::Server, generation), "mapped");

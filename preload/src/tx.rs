@@ -24,7 +24,7 @@ use dp_channel::family::{Conn, End, Held, Reason, Stage};
 use dp_channel::stream::{self, Sink};
 use dp_channel::switch::{in_ring, OWN, SHORT};
 use dp_channel::tcp;
-use dp_edge::ring::Lines;
+use dp_edge::ring::{Cursor, Lines};
 use dp_edge::{ring, Error};
 
 use self::gone::Gone;
@@ -270,6 +270,11 @@ impl Channel {
         if call.is_urgent() {
             // An urgent byte is counted by one end and not by the other: no more switches.
             self.set(Conn::TX_TCP);
+            let nothing = Cursor { pos: self.tail().pos, ..Cursor::default() };
+            if ring && Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire)) != nothing {
+                // What is unread lies before it, as a bell does on TCP: where an urgent byte is the next to be read, one more drops it.
+                self.announce(&tx);
+            }
         }
         // The quick way has asked already, but for what is too long for it, or for the room that there is.
         let too_long = || {
@@ -400,7 +405,9 @@ impl Channel {
 
     /// E5: the ring takes over from here, if the receiver has caught up and no send is under way.
     pub fn goes_to_ring(&self, tx: &End) -> bool {
+        // A peer that says that the slot is another's, and then that it is not, does not bring this into a ring that all such have.
         if !self.slot_live()
+            || tx.is_nobodys()
             || tx.word.has_left()
             || self.tx_flight.load(Ordering::SeqCst) != 0
             || !tx.rx.caught_up(tx.tx)

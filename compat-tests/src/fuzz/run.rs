@@ -55,6 +55,9 @@ const LONG_LIMIT: Duration = Duration::from_secs(15);
 /// What a line that was never reached has for a result.
 pub const NOT_REACHED: &str = "-";
 
+/// What the last line's result has behind it where a wake-up was lost.
+const LOST: &str = ", and a wake-up was lost";
+
 impl Tools {
     /// The results, one a line.
     pub fn run(&self, script: &Script, shimmed: Shimmed) -> Vec<String> {
@@ -79,6 +82,10 @@ impl Tools {
             if hangs {
                 break;
             }
+        }
+        // No line differs by it, but for the time that it took.
+        if [&pair.server, &pair.client].into_iter().any(Side::has_lost) {
+            results.last_mut().into_iter().for_each(|result| result.push_str(LOST));
         }
         results.resize(script.0.len(), NOT_REACHED.into());
         results

@@ -2,8 +2,9 @@
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -26,7 +27,12 @@ pub struct Side {
     output: ChildStdout,
     heard: Vec<u8>,
     alive: bool,
+    /// Where the shim writes a line for each wake-up that was lost (`DP_LOST`).
+    lost: PathBuf,
 }
+
+/// Such files are told apart by it.
+static SIDES: AtomicU64 = AtomicU64::new(0);
 
 impl Side {
     /// Starts it, under the shim if one is given.
@@ -34,17 +40,24 @@ impl Side {
     /// # Panics
     /// If the interpreter cannot be started.
     pub fn start(interpreter: &Path, role: &str, shim: Option<&Path>, settings: &[(String, String)]) -> Self {
+        let number = SIDES.fetch_add(1, Ordering::Relaxed);
+        let lost = std::env::temp_dir().join(format!("dp-fuzz-lost.{}.{number}", process::id()));
         let mut command = Command::new(interpreter);
         command.arg(role).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/tmp");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         if let Some(shim) = shim {
             // One call is enough for a channel, so a short warm-up is.
-            command.env("LD_PRELOAD", shim).env("DP_AFTER", "1");
+            command.env("LD_PRELOAD", shim).env("DP_AFTER", "1").env("DP_LOST", &lost);
             command.envs(settings.iter().map(|(name, value)| (name, value)));
         }
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", interpreter.display()));
         let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-        Self { child, input, output, heard: Vec::new(), alive: true }
+        Self { child, input, output, heard: Vec::new(), alive: true, lost }
+    }
+
+    /// Whether the shim has found a wake-up that was lost: the program went on by a second look, late.
+    pub fn has_lost(&self) -> bool {
+        self.lost.exists()
     }
 
     /// Gives it a line.
@@ -94,5 +107,6 @@ impl Drop for Side {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.lost);
     }
 }

@@ -14,6 +14,8 @@ mod loom_followed;
 #[cfg(loom)]
 mod loom_group;
 #[cfg(loom)]
+mod loom_holders;
+#[cfg(loom)]
 mod loom_itself;
 #[cfg(loom)]
 mod loom_leave;

@@ -1,7 +1,7 @@
 //! Arenas that were given to server families, one to each (PROTOCOLS I1), and where those were found.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::BorrowedFd;
 
 use dp_channel::arena::Arena;
@@ -12,12 +12,13 @@ use super::again::{self, both_left};
 use super::round::is_nobody;
 use super::RETIRED;
 use crate::channel::Channel;
-use crate::{own, state};
+use crate::own::Mine;
+use crate::state;
 
 /// Arenas this process has mapped, by their index in the family: address of a leaked [`Arena`], memfd.
 pub(super) struct Mapped {
     pub(super) arena: AtomicUsize,
-    pub(super) fd: AtomicI32,
+    pub(super) fd: Mine,
     /// Which memory it is ([`unmapped::Key`]).
     pub(super) key: [AtomicU64; 2],
     /// The server family that was given it, and nobody else ever is.
@@ -38,7 +39,7 @@ pub(super) const ANEW: u32 = 64;
 pub(super) static MAPPED: [Mapped; ARENAS] = [const {
     Mapped {
         arena: AtomicUsize::new(0),
-        fd: AtomicI32::new(-1),
+        fd: Mine::none(),
         key: [const { AtomicU64::new(0) }; 2],
         id: [const { AtomicU64::new(0) }; 3],
         serial: AtomicU32::new(0),
@@ -109,8 +110,8 @@ pub fn maps(address: usize) -> bool {
 
 /// Does `f` with the memory of arena `i`, unless the program has closed all descriptors there are.
 pub(super) fn with_memory(i: usize, f: impl FnOnce(BorrowedFd)) {
-    let fd = MAPPED[i].fd.load(Ordering::Acquire);
-    if own::is(fd) {
+    // Not the memory of another arena, which the number may stand for by now: live rings there would be emptied.
+    if let Some(fd) = MAPPED[i].fd.fd() {
         // SAFETY: our descriptor.
         f(unsafe { BorrowedFd::borrow_raw(fd) });
     }
@@ -251,15 +252,15 @@ pub(super) fn retire_one(family: Family, i: usize, questions: &mut usize) -> boo
     }
     let ours = ours.is_some();
     let address = MAPPED[i].arena.swap(0, Ordering::AcqRel);
-    let memfd = MAPPED[i].fd.swap(-1, Ordering::AcqRel);
-    if own::is(memfd) {
+    let memory = MAPPED[i].fd.take();
+    if let Some(memfd) = memory.fd() {
         // Another thread may have found the arena just before, so it stays mapped for now; its pages go.
         if ours && all_left.get() {
             // SAFETY: our descriptor.
             let fd = unsafe { BorrowedFd::borrow_raw(memfd) };
             arena.empty(fd);
         }
-        own::forget(memfd);
+        memory.close();
     }
     RETIRED.put(address);
     if ours {

@@ -13,7 +13,8 @@ use super::again;
 use super::given::{all, found, given_to, hash, release_for_ended, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES, FEW};
-use crate::{link, own, rights, rules, state};
+use crate::own::{self, Named};
+use crate::{link, rights, rules, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when.
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
@@ -100,8 +101,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
     let refused = |_: i32| No::Never(Reason::Memory);
     let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
     if let Some(i) = given_to(family, id) {
-        let memory = MAPPED[i].fd.load(Ordering::Acquire);
-        if own::is(memory) {
+        if let Some(memory) = MAPPED[i].fd.fd() {
             intro::send_hello(door, memory, link).map_err(refused)?;
             found(family, i, server, round);
             return Ok(());
@@ -142,7 +142,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
             MAPPED[i].serial.store(serial, Ordering::Release);
             MAPPED[i].anew.store(0, Ordering::Relaxed);
             [&MAPPED[i].told, &MAPPED[i].made].iter().for_each(|at| at.store(round, Ordering::Relaxed));
-            MAPPED[i].fd.store(memfd, Ordering::Release);
+            MAPPED[i].fd.put(memfd);
             MAPPED[i].arena.store(arena, Ordering::Release);
             Ok(())
         }
@@ -164,7 +164,7 @@ const SLOTS_OF_A_SHORT_FILE: u32 = 1024;
 /// A new arena, of which the owner of `door` was told: its address, its memory.
 #[cold]
 #[inline(never)]
-fn make(server: tcp::Addr, door: i32, link: u64) -> Result<(usize, i32, unmapped::Key), No> {
+fn make(server: tcp::Addr, door: i32, link: u64) -> Result<(usize, Named, unmapped::Key), No> {
     let memory = No::Never(Reason::Memory);
     // The memory is for all connections to that server, so the first one's rule says how long rings are.
     let sizes = state::geometry(&rules::settings(server));
@@ -176,12 +176,17 @@ fn make(server: tcp::Addr, door: i32, link: u64) -> Result<(usize, i32, unmapped
         memory
     };
     let Ok(key) = unmapped::key(memfd.as_fd()) else { return Err(unmap(arena)) };
-    let Some(memfd) = own::keep(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
-    let told = intro::send_hello(door, memfd, link).is_ok();
+    let Some(fd) = own::high(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
+    let memfd = Named::mark(fd);
+    if memfd == Named::NONE {
+        raw::close(fd);
+        return Err(unmap(arena));
+    }
+    let told = intro::send_hello(door, fd, link).is_ok();
     match state::leak_value(arena).filter(|_| told) {
         Some(p) => Ok((p as usize, memfd, key)),
         None => {
-            own::forget(memfd);
+            memfd.close();
             Err(unmap(arena))
         }
     }

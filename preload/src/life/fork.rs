@@ -17,7 +17,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use dp_channel::family::{Conn, Family, Member, Reason, Stage};
+use dp_channel::family::{Added, Conn, Family, Member, Reason, Stage};
 use dp_edge::sys::raw;
 
 use super::{dead, late, Whose};
@@ -147,8 +147,8 @@ fn prepare_place() -> Option<(u32, u32)> {
         return None;
     };
     let held = |c: &&Conn| family.holders(c).has(me) && !c.has(Conn::KEPT);
-    for c in family.used().map(|i| family.conn(i)).filter(held) {
-        hold(family, c, n);
+    for i in family.used().filter(|&i| held(&family.conn(i))) {
+        hold(family, i, n, me);
     }
     Some((n, family.member(n as usize).pid()))
 }
@@ -169,12 +169,23 @@ pub fn reserve(family: Family, name: &[u8]) -> Option<u32> {
     })
 }
 
-/// Member `n` has connection `c`, too.
-pub fn hold(family: Family, c: &Conn, n: u32) {
-    family.holders(c).add(n);
+/// Member `n` has connection `i`, too, if this process, member `me`, still has it: another thread may close it meanwhile, and its
+/// entry may be another's then. False: it has not.
+pub fn hold(family: Family, i: u32, n: u32, me: u32) -> bool {
+    let c = family.conn(i);
+    match family.holders(c).add_beside(n, me) {
+        Added::Yes => {}
+        Added::Not => return false,
+        // Whoever closed it took us for one who has it.
+        Added::Last => {
+            late::end(family, i, n, Whose::Ours);
+            return false;
+        }
+    }
     if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), c.slot()) {
         s.shared.store(1, Ordering::Relaxed);
     }
+    true
 }
 
 /// There is no child after all.

@@ -23,8 +23,17 @@ pub(super) fn release(family: Family, i: u32, n: u32, whose: Whose) -> bool {
 }
 
 fn release_within(family: Family, i: u32, n: u32, whose: Whose, tries: u32) -> bool {
+    !family.holders(family.conn(i)).remove(n) || end_within(family, i, n, whose, tries)
+}
+
+/// Nobody has connection `i` any more, and member `n` is the one who has found that.
+pub(super) fn end(family: Family, i: u32, n: u32, whose: Whose) -> bool {
+    end_within(family, i, n, whose, TRIES)
+}
+
+fn end_within(family: Family, i: u32, n: u32, whose: Whose, tries: u32) -> bool {
     let c = family.conn(i);
-    let gone = !family.holders(c).remove(n) || let_go(family, i, c, whose, tries);
+    let gone = let_go(family, i, c, whose, tries);
     if !gone {
         let ours = state::member_if_joined().filter(|_| whose == Whose::Ours);
         if ours.is_some() {

@@ -212,6 +212,21 @@ fn no_handler_runs_until_a_fork_is_over() {
     assert_eq!(mask(), before);
 }
 
+/// A poll finds a connection live, and is in no call on it: by the time that it makes the word hot, the connection may be over, and its
+/// slot another's, whose set relies on bells.
+#[test]
+fn a_connection_that_is_over_is_not_looked_at() {
+    let pair = Pair::live();
+    let c = pair.server;
+    crate::spin::heat(&c);
+    assert!(c.receiving().word.is_hot());
+    c.receiving().word.make_cold();
+    c.set_stage(Stage::Unused);
+    crate::spin::heat(&c);
+    assert!(!c.receiving().word.is_hot());
+    c.set_stage(Stage::Live);
+}
+
 /// What the two ends of a slot's direction have said there.
 fn said(e: &End) -> impl PartialEq + std::fmt::Debug {
     let word = (e.word.bells(), e.word.has_left(), e.word.is_hot(), e.word.is_rung(), e.word.has_sleepers());

@@ -129,7 +129,7 @@ fn step_aside(fd: c_int) {
     inside::moves_from(fd);
     inside::held::moves_from(fd);
     ends::moves_from(fd);
-    fdtable::set(fd, Entry::None);
+    fdtable::yield_own(fd);
 }
 
 /// close_range(2): all of the program's, none of ours.

@@ -64,14 +64,8 @@ pub unsafe fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int
         let rc = real();
         if dissolves && rc == 0 {
             c.gives_socket_back();
-            // Copies stand for the same socket, which is no connection any more.
-            fdtable::each(|n, e| {
-                if n != fd && e == Entry::Conn(i) {
-                    life::forget_stale(n);
-                }
-            });
-        }
-        if rc == 0 && (dissolves || !c.is_still_there()) {
+            life::dissolved(i);
+        } else if rc == 0 && !c.is_still_there() {
             life::forget_stale(fd);
         }
         return rc;

@@ -31,6 +31,40 @@ fn one_of_ours_is_not_taken_for_another_that_has_its_number() {
     assert!(!is(fd) && !is(new));
 }
 
+/// A thread of the program puts something at the number of one of ours that another thread is just closing.
+#[test]
+fn what_the_program_puts_at_a_number_is_not_closed_in_place_of_ours() {
+    testing::start();
+    let theirs = raw::eventfd().expect("an event");
+    let (go, done) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+    let at = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..TURNS {
+                go.wait();
+                Named::from_word(at.load(Ordering::SeqCst)).close();
+                done.wait();
+            }
+        });
+        let mut lost = 0;
+        for _ in 0..TURNS {
+            let fd = high(raw::eventfd().expect("an event")).expect("room");
+            at.store(Named::mark(fd).word(), Ordering::SeqCst);
+            go.wait();
+            // SAFETY: numbers.
+            assert_eq!(unsafe { crate::ops::fd::dup3(theirs, fd, libc::O_CLOEXEC) }, fd);
+            done.wait();
+            lost += u32::from(raw::fcntl(fd, libc::F_GETFD, 0).is_err() || is(fd));
+            raw::close(fd);
+        }
+        assert_eq!(lost, 0);
+    });
+    raw::close(theirs);
+}
+
+/// So often it is tried.
+const TURNS: u32 = 20_000;
+
 #[test]
 fn any_of_ours_is_replaced_in_the_table() {
     testing::start();

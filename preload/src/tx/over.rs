@@ -183,7 +183,7 @@ impl Channel {
     /// connection would not find the ring where we do. Under the lock.
     #[cold]
     pub(super) fn ask_for_longer(&self, tx: &End) {
-        if self.claimed.load(Ordering::Relaxed) != 0 {
+        if self.claimed.load(Ordering::Relaxed) != 0 || tx.is_nobodys() {
             return;
         }
         let Some((spares, n)) = spares(tx).and_then(|spares| Some((spares, spares.claim()?))) else { return };
@@ -201,12 +201,15 @@ impl Channel {
 
     /// The longer ring that was asked for is not needed, or not to be had. Under the lock.
     pub fn drop_claim(&self, tx: &End) {
-        self.clear(Conn::OUTGROWN);
+        // What was asked for in a slot that has become another connection's, its client has given back, and somebody else may have it.
+        let gave_back = self.has(Conn::OUTGROWN) && !self.is_of_slot();
         tx.tx.ask(0);
         // Before it is another's: who finds us dead must not take it from him.
         let n = self.claimed.swap(0, Ordering::SeqCst);
+        // Behind that: who finds us dead before it has to know that it was asked for.
+        self.clear(Conn::OUTGROWN);
         match tx.spares() {
-            Some(spares) if n != tx.tx.ring() => spares.give_back(n),
+            Some(spares) if n != tx.tx.ring() && !gave_back => spares.give_back(n),
             _ => {}
         }
     }

@@ -455,3 +455,44 @@ proptest! {
         }
     }
 }
+
+/// A late server asked for a longer ring, and its slot is another connection's: the client has given that ring back, and somebody else
+/// has it.
+#[test]
+fn a_ring_that_was_asked_for_in_a_slot_of_anothers_is_not_given_back_twice() {
+    for has_left in [false, true] {
+        let pair = Pair::live_with(256);
+        let late = pair.server;
+        let (tx, slot) = (late.sending(), late.slot().expect("a slot"));
+        let spares = tx.spares().expect("some");
+        let ring = spares.claim().expect("one");
+        late.claimed.store(ring, Ordering::SeqCst);
+        late.set(Conn::OUTGROWN);
+        tx.tx.ask(ring);
+        if has_left {
+            // The slot's next connection.
+            spares.give_back(tx.tx.wants());
+            tx.tx.reset();
+            let generation = slot.offer(&dp_channel::slot::Tuple::default(), 1, 1, 1);
+            assert!(slot.accept(generation) && slot.confirm(generation));
+            assert_eq!(spares.claim(), Some(ring));
+        }
+        assert!(late.as_sender(|| late.drop_claim(&late.sending())).is_some());
+        assert_eq!(spares.claim() == Some(ring), !has_left);
+        assert!(!late.has(Conn::OUTGROWN) && late.claimed.load(Ordering::SeqCst) == 0);
+    }
+}
+
+/// A hostile client says that the slot is another connection's, and then that it is not.
+#[test]
+fn what_stands_in_for_a_slot_of_anothers_never_becomes_a_ring() {
+    let pair = Pair::live();
+    let c = pair.server;
+    let generation = c.generation.load(Ordering::Relaxed);
+    c.generation.store(generation + 1, Ordering::Relaxed);
+    let nobodys = c.sending();
+    c.generation.store(generation, Ordering::Relaxed);
+    assert!(nobodys.is_nobodys() && !c.sending().is_nobodys());
+    assert!(!c.goes_to_ring(&nobodys) && !in_ring(nobodys.tx.epoch()));
+    assert!(c.goes_to_ring(&c.sending()) && is_in_ring(c));
+}

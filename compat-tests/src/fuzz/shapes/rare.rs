@@ -275,12 +275,11 @@ pub(super) fn blocked(rng: &mut Rng, script: &mut Script) {
     script.add(Who::Nobody, "settle 20");
     // Not among these: a peer that shuts down both directions and stays. TCP resets such a sender where bytes of it come to the peer
     // behind that. Where all that fits is there already, as after a second, nothing comes any more, and natively it waits on, too.
-    // Nor a sendfile whose own process takes the connection apart: it takes the error natively, and under the shim that is left.
     let (who, what) = match rng.u32(..7) {
         0 => (sends, "shutdown s WR"),
         1 => (sends, "shutdown s RDWR"),
-        2 if call != "sendfile" => (sends, "unconnect s"),
-        2 | 3 => (other, "kill9"),
+        2 => (sends, "unconnect s"),
+        3 => (other, "kill9"),
         4 => (other, "_exit 0"),
         5 => (other, "unconnect s"),
         _ => (other, "close s"),

@@ -29,6 +29,11 @@ pub struct End<'a> {
 }
 
 impl End<'_> {
+    /// Whether it stands in for a direction whose slot has become another connection's. No ring must begin there: all such have it.
+    pub fn is_nobodys(&self) -> bool {
+        core::ptr::eq(self.word, NOBODYS.0.as_ptr().cast())
+    }
+
     /// The ring. Asked for at each look: a sender goes over to another one when there is nothing in it.
     #[inline(always)]
     pub fn ring(&self) -> Mapped {

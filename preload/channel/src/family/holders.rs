@@ -6,12 +6,23 @@ use super::member::MEMBERS;
 use dp_edge::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub struct Holders {
     bits: [AtomicU64; MEMBERS / 64],
     count: AtomicU32,
     _unused: AtomicU32,
+}
+
+/// What came of [`Holders::add_beside`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Added {
+    /// The member has it.
+    Yes,
+    /// It has not: the other one has it no more.
+    Not,
+    /// Nor has anybody else, and they did not know that they were the last: what is to be done then, is the caller's to do.
+    Last,
 }
 
 fn place(n: u32) -> (usize, u64) {
@@ -29,13 +40,34 @@ impl Holders {
         self.count.store(1, Ordering::Release);
     }
 
-    /// Member `n`, too. Only for the sake of one that has it.
+    /// Member `n`, too. Only where nobody else can take the last one away meanwhile: the caller has just done that, or stands for one
+    /// that stays.
     pub fn add(&self, n: u32) {
         let (w, bit) = place(n);
         // Counted before: others may leave meanwhile, and must not find that they were the last.
         self.count.fetch_add(1, Ordering::AcqRel);
         if self.bits[w].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
             self.count.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Member `n`, too, if `of` has it, for whose sake that is; another thread may take `of` away meanwhile.
+    pub fn add_beside(&self, n: u32, of: u32) -> Added {
+        let one_more = |count| (count > 0).then_some(count + 1);
+        // Counted first: as long as somebody is, nobody begins another connection here. With none, it may be another's at any moment.
+        if self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_err() {
+            return Added::Not;
+        }
+        let (w, bit) = place(n);
+        let has = self.has(of);
+        if has && self.bits[w].fetch_or(bit, Ordering::AcqRel) & bit == 0 {
+            return Added::Yes;
+        }
+        let last = self.count.fetch_sub(1, Ordering::AcqRel) == 1;
+        match (last, has) {
+            (true, _) => Added::Last,
+            (false, true) => Added::Yes,
+            (false, false) => Added::Not,
         }
     }
 

@@ -16,7 +16,7 @@
 mod arenas;
 mod conn;
 mod end;
-mod holders;
+pub(crate) mod holders;
 mod lock;
 mod member;
 mod reason;
@@ -27,7 +27,7 @@ mod worth;
 pub use arenas::{Id, OwnArena, ARENAS, SLOTS};
 pub use conn::{Conn, Stage};
 pub use end::End;
-pub use holders::Holders;
+pub use holders::{Added, Holders};
 pub use lock::{stranger, Held, Lock};
 pub use member::{forked, space, start_of, Member, MEMBERS};
 pub use reason::Reason;

@@ -161,6 +161,20 @@ fn a_child_settles_only_where_its_parent_still_stands() {
 }
 
 #[test]
+fn another_has_what_a_holder_has_only_as_long_as_that_does() {
+    let (f, _fd) = Family::create().unwrap();
+    let holders = f.holders(f.conn(f.claim().unwrap()));
+    holders.begin(1);
+    assert_eq!([2, 2].map(|n| holders.add_beside(n, 1)), [Added::Yes; 2]);
+    assert!(!holders.remove(1) && holders.add_beside(3, 1) == Added::Not);
+    assert!(holders.each().eq([2]) && holders.remove(2), "they were counted once each");
+    // The entry may be another connection's from here on.
+    assert_eq!((holders.add_beside(3, 1), holders.add_beside(3, 2)), (Added::Not, Added::Not));
+    holders.begin(7);
+    assert!(holders.each().eq([7]) && holders.remove(7));
+}
+
+#[test]
 fn a_holder_comes_back_only_to_what_others_still_have() {
     let (f, _fd) = Family::create().unwrap();
     let holders = f.holders(f.conn(f.claim().unwrap()));

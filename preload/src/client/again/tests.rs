@@ -2,8 +2,9 @@ use dp_channel::arena::Geometry;
 use dp_channel::slot::Tuple;
 
 use super::*;
-use crate::client::given::MAPPED;
-use crate::{client, testing};
+use crate::client::given::{with_memory, MAPPED};
+use crate::own::tests::another_has;
+use crate::{client, own, testing};
 
 /// A relative has given the entry to another arena: what the memory of the former says of a slot, it does not say of that one's.
 #[test]
@@ -43,4 +44,23 @@ fn a_slot_is_not_freed_by_the_word_of_a_former_arena() {
     MAPPED[i].arena.store(0, Ordering::Release);
     assert!(own.retire(next, |_| true));
     own.release();
+}
+
+/// The program has put something at the number of an arena's memory, and closed that; then the number is that of another arena's
+/// memory, which must neither be emptied in its place nor handed to its server.
+#[test]
+fn the_memory_of_another_arena_is_not_taken_for_that_of_a_former() {
+    testing::start();
+    let (i, asked) = (ARENAS - 2, core::cell::Cell::new(0));
+    let ask = || with_memory(i, |_| asked.set(asked.get() + 1));
+    let fd = own::high(dp_edge::sys::raw::eventfd().expect("a descriptor")).expect("room");
+    MAPPED[i].fd.hold(fd);
+    ask();
+    assert_eq!(asked.get(), 1);
+    let other = another_has(fd);
+    ask();
+    assert_eq!(asked.get(), 1, "it is another's");
+    MAPPED[i].fd.take().close();
+    assert_eq!(other.fd(), Some(fd), "closed in place of its own");
+    other.close();
 }

@@ -64,3 +64,14 @@ fn a_handler_that_runs_while_the_first_piece_is_read_ends_sendfile() {
         assert!(took < Duration::from_secs(4), "{flags:#x}: {took:?}");
     }
 }
+
+/// A call inside whose number the program has closed asks whether the socket blocks.
+#[test]
+fn what_nobody_answers_is_not_kept_for_others() {
+    let pair = crate::testing::Pair::new();
+    let c = pair.client;
+    let mode = raw::fcntl(c.fd, libc::F_GETFL, 0).expect("a socket");
+    raw::fcntl(c.fd, libc::F_SETFL, mode | libc::O_NONBLOCK as usize).expect("a socket");
+    assert!(!c.by(-1).is_nonblocking());
+    assert!(c.is_nonblocking());
+}
