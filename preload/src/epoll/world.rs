@@ -445,7 +445,7 @@ impl World for Ground<'_> {
 }
 
 /// [`World::uncounted`], also where there is no set of ours.
-pub(super) fn uncounted(conn: u32) {
+pub fn uncounted(conn: u32) {
     if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
         let c = family.conn(conn);
         c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);
