@@ -390,6 +390,12 @@ impl World for Ground<'_> {
         socket::ended(io)
     }
 
+    fn woke_in_vain(&mut self, conn: u32, io: i32, times: u32) {
+        if let Some(c) = self.channel(conn, io) {
+            c.woke_in_vain(times);
+        }
+    }
+
     fn kick(&mut self, data: u64) {
         let Some(fd) = kicker() else { return };
         let events = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;

@@ -121,6 +121,9 @@ pub trait World {
     fn has_bytes(&self, io: i32) -> bool;
     /// Whether the kernel knows of an end of that descriptor's, whatever lies before it.
     fn has_end(&self, io: i32) -> bool;
+    /// The kernel has ended sleeps for nothing, so many times in a row, and has something of that connection: it may be a bell for
+    /// somebody who never takes it.
+    fn woke_in_vain(&mut self, conn: u32, io: i32, times: u32);
     /// Wakes somebody who sleeps in the kernel's set, by an event with this value.
     fn kick(&mut self, data: u64);
     /// No such event comes any more.
@@ -317,6 +320,15 @@ impl Set {
             self.unheard = false;
         }
         self.waiters.sleeps(tid, asleep);
+    }
+
+    /// The kernel has ended the sleep of a thread so many times in a row, and there was nothing to report.
+    pub fn woke_in_vain(&self, times: u32, w: &mut impl World) {
+        for r in 0..self.rows.high() {
+            if let Some(conn) = self.conn_of(r).filter(|_| w.has_bytes(self.rows.get(r).io)) {
+                w.woke_in_vain(conn, self.rows.get(r).io, times);
+            }
+        }
     }
 
     /// The set's own readiness is about to be watched: it has to be the kernel's. Or no more.

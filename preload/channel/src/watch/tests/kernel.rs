@@ -327,6 +327,7 @@ impl World for Kernel {
     fn has_end(&self, io: i32) -> bool {
         self.numbers.get(&io).is_some_and(|&file| self.files[file].ended)
     }
+    fn woke_in_vain(&mut self, _: u32, _: i32, _: u32) {}
     fn kick(&mut self, data: u64) {
         self.kick = Some(data);
     }
