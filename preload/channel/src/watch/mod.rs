@@ -395,7 +395,7 @@ impl Set {
         self.inherited = true;
         self.used_by_both = false;
         self.forks = self.forks.wrapping_add(1);
-        self.waiters = Waiters::new();
+        self.waiters.clear();
         // A kick that is under way is for the parent's threads.
         (self.unheard, self.kicked, self.kick_is_spent) = (false, None, false);
         for r in 0..self.rows.high() {
@@ -481,15 +481,56 @@ impl Set {
     }
 
     /// An empty set again. With `keep` it has its first pages already, for programs that make a set for each wait.
+    ///
+    /// One field after the other: a thread that is ended in the middle leaves each as it was or as it is to be, and whoever mends the
+    /// set reads them ([`Set::mend`]).
     pub fn renew(&mut self, keep: bool) {
-        let old = core::mem::replace(self, Set { wait: self.wait, ..Set::new() });
-        if keep {
-            let Set { mut rows, mut plain, mut hot, .. } = old;
-            rows.empty();
-            plain.empty();
-            hot.empty();
-            (self.rows, self.plain, self.hot) = (rows, plain, hot);
+        // All of them by name, so that none is forgotten.
+        let Set {
+            rows,
+            plain,
+            special,
+            detached,
+            hot,
+            waiters,
+            exposed,
+            inherited,
+            forks,
+            used_by_both,
+            wait: _,
+            dirty,
+            peeks,
+            turn,
+            kicked,
+            kick_is_spent,
+            unheard,
+            moment,
+            told,
+            slept_from,
+            forgotten,
+            hot_first,
+            ask_again,
+            asked,
+        } = self;
+        waiters.clear();
+        match keep {
+            true => {
+                hot.empty();
+                rows.empty();
+                plain.empty();
+            }
+            false => {
+                hot.clear();
+                rows.clear();
+                plain.clear();
+            }
         }
+        (*special, *detached) = (0, 0);
+        (*exposed, *inherited, *forks, *used_by_both) = (0, false, 0, false);
+        (*dirty, *peeks, *turn) = (0, 0, 0);
+        (*kicked, *kick_is_spent, *unheard) = (None, false, false);
+        (*moment, *told, *slept_from, *forgotten) = (0, 0, None, 0);
+        (*hot_first, *ask_again, *asked) = (false, false, None);
     }
 
     /// It is about to be closed here, and somebody else has the kernel's, too: nobody counts any more what is waited for there.
