@@ -183,12 +183,10 @@ impl Set {
             row.want |= bits & !row.kernel;
         }
         let mut bits = bits & (row.want | ALWAYS);
-        let is_room = bits != 0 && bits == bits & OUT;
-        if is_room && row.want & ET != 0 && row.is_hot() && w.writable(conn) && w.in_ring(conn, row.io) {
-            // Of its room the set tells itself, once; this is the kernel's word of the same change.
-            if !core::mem::take(&mut self.rows.get_mut(r).out_edge) {
-                bits = 0;
-            }
+        if bits & OUT != 0 && row.want & ET != 0 && row.is_hot() && w.writable(conn) {
+            // Of its room the set tells itself, once: that is this. The kernel may tell of it once more, where it was set interest
+            // anew; but it may as well be the edge of what came on TCP and was taken since.
+            self.rows.get_mut(r).out_edge = false;
         }
         let once = row.want & ONESHOT != 0;
         let had_again = !(once && row.detached);
