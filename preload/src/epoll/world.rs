@@ -236,6 +236,8 @@ impl<'a> Ground<'a> {
             return None;
         }
         let i = groups::take(family, c)?;
+        // While there are descriptors: those who sleep rely on each other from now on, and are to be woken when there are none.
+        let _ = kicker();
         // SAFETY: the set's lock is held; the arena stays mapped while the connection is live, and forget_arena() comes
         // before it goes.
         unsafe { looked.add_group(at, i as u8 + 1) };
@@ -406,10 +408,19 @@ impl World for Ground<'_> {
         }
     }
 
-    fn kick(&mut self, data: u64) {
-        let Some(fd) = kicker() else { return };
+    fn kick(&mut self, data: u64) -> bool {
         let events = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
-        let _ = self.ctl(libc::EPOLL_CTL_ADD, fd, events, data);
+        let put = |w: &mut Self, fd| match w.ctl(libc::EPOLL_CTL_ADD, fd, events, data) {
+            // Somebody has left the set before he took it back.
+            Err(libc::EEXIST) => w.ctl(libc::EPOLL_CTL_MOD, fd, events, data),
+            result => result,
+        };
+        let is_there = kicker().is_some_and(|fd| put(self, fd).is_ok());
+        if !is_there {
+            // Without a descriptor more: whoever it wakes looks at everything as well.
+            self.place.event.signal();
+        }
+        is_there
     }
 
     fn unkick(&mut self) {

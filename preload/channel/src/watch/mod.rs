@@ -124,8 +124,8 @@ pub trait World {
     /// The kernel has ended sleeps for nothing, so many times in a row, and has something of that connection: it may be a bell for
     /// somebody who never takes it.
     fn woke_in_vain(&mut self, conn: u32, io: i32, times: u32);
-    /// Wakes somebody who sleeps in the kernel's set, by an event with this value.
-    fn kick(&mut self, data: u64);
+    /// Wakes somebody who sleeps in the kernel's set, by an event with this value. False: the kernel has no such event.
+    fn kick(&mut self, data: u64) -> bool;
     /// No such event comes any more.
     fn unkick(&mut self);
     /// Whether the kernel's set has an event.

@@ -99,6 +99,8 @@ pub(super) struct Kernel {
     pub(super) regs: BTreeMap<Key, Reg>,
     pub(super) turn: usize,
     pub(super) kick: Option<u64>,
+    /// There is no descriptor for it.
+    pub(super) has_no_kick: bool,
     /// A child uses the set.
     pub(super) relatives_began: bool,
     /// The one group's word.
@@ -328,8 +330,11 @@ impl World for Kernel {
         self.numbers.get(&io).is_some_and(|&file| self.files[file].ended)
     }
     fn woke_in_vain(&mut self, _: u32, _: i32, _: u32) {}
-    fn kick(&mut self, data: u64) {
-        self.kick = Some(data);
+    fn kick(&mut self, data: u64) -> bool {
+        if !self.has_no_kick {
+            self.kick = Some(data);
+        }
+        !self.has_no_kick
     }
     fn unkick(&mut self) {
         self.kick = None;
