@@ -34,7 +34,7 @@ impl Set {
             let at = told.map_or(out.n, |at| earlier + at);
             let keep = match (first, second) {
                 // Its registration is gone since. Where another one that has no row has its value, the event may be of that.
-                (None, _) if self.slept_from.is_some() && self.is_gone(data) => None,
+                (None, _) if self.slept_from.is_some() && self.is_gone(data, w) => None,
                 (None, _) if self.kicked == Some(data) && bits & !IN == 0 && !self.plain.has(data) => None,
                 (None, _) => Some(bits),
                 (Some(r), None) => match self.judge(r, bits, w) {
@@ -69,9 +69,9 @@ impl Set {
     }
 
     /// Whether what the kernel told a thread in its sleep, of a value that no row has, is of a registration that was told and is
-    /// gone, and of no other: none without a row has that value, as far as is known.
-    fn is_gone(&self, data: u64) -> bool {
-        (self.told & !self.forgotten) & Self::mark(data) != 0 && !self.plain.has(data)
+    /// gone, and of no other: none without a row has that value, as far as is known. What relatives register is not.
+    fn is_gone(&self, data: u64, w: &impl World) -> bool {
+        (self.told & !self.forgotten) & Self::mark(data) != 0 && !self.plain.has(data) && !self.is_shared(w)
     }
 
     /// What the kernel said may be of another one than row `r` ([`Set::may_be_of_another`]): what of it is so of that one now.

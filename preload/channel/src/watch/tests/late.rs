@@ -193,3 +193,13 @@ fn an_end_is_no_second_report() {
         }
     }
 }
+
+/// What a relative has registered has a value like that of one which was told and is gone: the kernel tells of it, perhaps once.
+#[test]
+fn a_word_that_may_be_of_a_relatives_registration_is_told() {
+    let (mut set, mut kernel, from) = asleep();
+    closes(&mut set, &mut kernel);
+    assert!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]).is_empty());
+    kernel.relatives_began = true;
+    assert_eq!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]), [(IN, VALUE)]);
+}
