@@ -274,6 +274,16 @@ impl World for Ground<'_> {
         uncounted(conn);
     }
 
+    fn asks_for_one(&mut self, conn: u32) {
+        if let Some(c) = self.conn(conn) {
+            c.set(Conn::FOR_ONE);
+        }
+    }
+
+    fn may_be_for_one(&self, conn: u32) -> bool {
+        self.conn(conn).is_some_and(|c| c.has(Conn::FOR_ONE))
+    }
+
     fn is_channel(&self, conn: u32) -> bool {
         self.conn(conn).is_some_and(|c| matches!(c.stage(), Stage::Accepted | Stage::Live))
     }

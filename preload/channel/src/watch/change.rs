@@ -15,6 +15,12 @@ impl Set {
         if self.inherited {
             self.use_both(w);
         }
+        if let (Target::Conn(conn), Some((events, _))) = (target, event) {
+            // Before the kernel has it: of the one event of it a relative may be told.
+            if events & ONESHOT != 0 && self.is_shared(w) {
+                w.asks_for_one(conn);
+            }
+        }
         if self.rows.is_empty() {
             if target == Target::Other {
                 return self.control_plain(op, fd, event, w);

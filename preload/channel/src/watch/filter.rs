@@ -188,7 +188,7 @@ impl Set {
             // anew; but it may as well be the edge of what came on TCP and was taken since.
             self.rows.get_mut(r).out_edge = false;
         }
-        let once = row.want & ONESHOT != 0;
+        let (once, came) = (row.want & ONESHOT != 0, bits & IN);
         let had_again = !(once && row.detached);
         if bits & (IN | RDHUP) != 0 && bits & HUP == 0 && w.died(conn, row.io) && had_again {
             return Some(self.drop_for_more(r, w));
@@ -258,6 +258,10 @@ impl Set {
         }
         if bits != 0 && w.has_error(conn) {
             bits |= libc::EPOLLERR as u32;
+        }
+        if bits == 0 && !once && !kicked && w.may_be_for_one(conn) && self.is_shared(w) {
+            // It was only a bell; but a relative's one event may have gone for it, which nobody here can ask for again.
+            bits = came;
         }
         if once {
             if bits == 0 && row.detached {

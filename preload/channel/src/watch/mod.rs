@@ -81,6 +81,10 @@ pub trait World {
     fn watched(&self, conn: u32) -> u32;
     /// The connection is waited for in a way that cannot be counted: by this process, until it says so no more.
     fn uncounted(&mut self, conn: u32);
+    /// Somebody who has a set together with relatives asks there for one event of a connection: they hear of that.
+    fn asks_for_one(&mut self, conn: u32);
+    /// Whether somebody did.
+    fn may_be_for_one(&self, conn: u32) -> bool;
     /// Whether the connection is a channel, or about to be one.
     fn is_channel(&self, conn: u32) -> bool;
     /// Makes its sender ring no more; false where that may not be. Looking at its ring again is up to the caller.

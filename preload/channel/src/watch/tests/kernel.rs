@@ -29,6 +29,8 @@ pub(super) struct File {
     /// Among those that watch it is another set.
     pub(super) elsewhere: bool,
     pub(super) uncounted: bool,
+    /// Somebody who shares a set asked there for one event.
+    pub(super) for_one: bool,
     /// What the program sends goes through TCP, which has room.
     pub(super) sends_by_tcp: bool,
     /// The peer has closed, or was killed, which nobody said but the kernel.
@@ -234,6 +236,12 @@ impl World for Kernel {
     fn uncounted(&mut self, conn: u32) {
         self.conn(conn).uncounted = true;
         self.make_cold_beside(conn);
+    }
+    fn asks_for_one(&mut self, conn: u32) {
+        self.conn(conn).for_one = true;
+    }
+    fn may_be_for_one(&self, conn: u32) -> bool {
+        self.files[conn as usize].for_one
     }
     fn is_channel(&self, conn: u32) -> bool {
         !self.files[conn as usize].young
