@@ -40,8 +40,8 @@ pub use places::MOST;
 use places::{place, places, take};
 use relatives::Relatives;
 pub use wait::wait;
-pub use world::begins;
 use world::Ground;
+pub use world::{begins, uncounted};
 
 /// Where a set lies. All zero is a free place.
 struct Place {

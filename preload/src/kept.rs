@@ -17,13 +17,19 @@ static KEPT: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Gives `f` a buffer of [`SIZE`] bytes, with anything in it, at the start of a page. `None`: there is no memory.
 pub fn with<R>(f: impl FnOnce(*mut u8) -> R) -> Option<R> {
+    lend(|place| place.map(f))
+}
+
+/// The same where `f` can do without.
+pub fn lend<R>(f: impl FnOnce(Option<*mut u8>) -> R) -> R {
     // Acquire and release: whoever had it before is through with it.
     let kept = KEPT.swap(core::ptr::null_mut(), Ordering::Acquire);
-    let place = if kept.is_null() { state::reserve::<u8>(SIZE)? } else { kept };
-    let result = f(place);
+    let kept = if kept.is_null() { state::reserve::<u8>(SIZE) } else { Some(kept) };
+    let Some(place) = kept else { return f(None) };
+    let result = f(Some(place));
     if KEPT.compare_exchange(core::ptr::null_mut(), place, Ordering::Release, Ordering::Relaxed).is_err() {
         // SAFETY: ours, and nobody refers to it any more. Not libc's call: errno is the program's by now.
         let _ = unsafe { raw::call(libc::SYS_munmap, [place as usize, SIZE, 0, 0, 0, 0]) };
     }
-    Some(result)
+    result
 }

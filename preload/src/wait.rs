@@ -23,7 +23,7 @@ use crate::{epoll, signals, spin, state};
 pub use event::inherited;
 use event::Event;
 pub use flight::Flight;
-use slept::arm;
+use slept::{arm, with_room, Sleeper};
 
 const IN: i16 = POLLIN | POLLRDNORM;
 const OUT: i16 = POLLOUT | POLLWRNORM;
@@ -135,11 +135,12 @@ fn looking(
         let remaining = if timeout < 0 { -1 } else { (timeout - (state::now() - start) as i64).max(0) };
         let slice = if (0..net).contains(&remaining) { remaining } else { net };
         let told = Cell::new(false);
-        let n = asleep(family, fds, flight, slice, &|fds: &mut [pollfd], timeout| {
+        let asked_kernel = |fds: &mut [pollfd], timeout: i64| {
             let got = kernel(fds, timeout);
             told.set(got != Ok(0) || timeout == 0);
             got
-        })?;
+        };
+        let n = with_room(fds, |fds, room| asleep(family, fds, flight, slice, room, &asked_kernel))?;
         if slice == net && !told.get() {
             net = (net * 2).min(LAST_NET);
             if lost(family, fds) {
@@ -341,17 +342,18 @@ fn correct(family: Family, fds: &mut [pollfd]) -> i32 {
     n
 }
 
-/// W2 for every channel in the list, one more look, then the kernel's wait.
+/// W2 for every channel in the list, one more look, then the kernel's wait. `room` is for as many of them as possible.
 fn asleep(
     family: Family,
     fds: &mut [pollfd],
     flight: Option<&Flight>,
     timeout: i64,
+    room: &mut [Sleeper],
     kernel: &impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
 ) -> Result<i32, i32> {
     let by_event = |p: &pollfd| live(family, p).is_some_and(|c| p.events & IN != 0 && c.may_have_event());
     let event = if fds.len() <= event::FEW && fds.iter().any(by_event) { event::take() } else { None };
-    let (slept, news) = briefly(|| arm(family, fds, flight, event));
+    let (slept, news) = briefly(|| arm(family, fds, flight, event, room));
     let news = news || any_news(family, fds);
     let result = match event {
         _ if news => pass(family, fds, 0, kernel),
@@ -364,7 +366,7 @@ fn asleep(
     if let Some(event) = event.filter(|_| result == Ok(0) && timeout >= FIRST_NET) {
         count_if_untold(family, fds, event);
     }
-    briefly(|| slept.awake(family, fds));
+    briefly(|| slept.awake(family));
     if let Some(event) = event {
         event.give_back();
     }

@@ -97,6 +97,13 @@ impl Event {
         self.fd.fd().filter(|_| self.owner.load(Ordering::Relaxed) == state::owner())
     }
 
+    /// Wakes whoever sleeps in the set by it, if there is one.
+    pub fn signal(&self) {
+        if let Some(fd) = self.fd() {
+            raw::signal_event(fd);
+        }
+    }
+
     /// How whoever sleeps in the set is woken.
     pub fn how(&self) -> u32 {
         self.fd().map_or(BY_BELL, |_| self.number.load(Ordering::Relaxed))

@@ -300,7 +300,7 @@ fn a_child_wakes_its_threads_by_what_is_its_own() {
     let kernel = kernels_set();
     let set = kernel.as_raw_fd();
     let n = born(set).unwrap();
-    with_index(n, |_, w| w.kick(1));
+    with_index(n, |_, w| assert!(w.kick(1)));
     let values = || {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
         // SAFETY: room for four.
@@ -313,8 +313,8 @@ fn a_child_wakes_its_threads_by_what_is_its_own() {
         let child = libc::fork();
         if child == 0 {
             let mut w = Ground::new(place(n).unwrap(), n);
-            w.kick(2);
-            let both = values() == 1 << 1 | 1 << 2;
+            let put = w.kick(2);
+            let both = put && values() == 1 << 1 | 1 << 2;
             w.unkick();
             libc::_exit(i32::from(!both));
         }
@@ -323,9 +323,39 @@ fn a_child_wakes_its_threads_by_what_is_its_own() {
     assert_eq!(status, 0, "its own is not in the set");
     with_index(n, |_, w| {
         w.unkick();
-        w.kick(4);
+        assert!(w.kick(4));
     });
     assert_eq!(values(), 1 << 4);
+    fdtable::set(set, Entry::None);
+    close(set, n);
+}
+
+/// The thread that slept in the other set was cancelled there, or its relative is stopped: nobody takes the bell that tells it.
+#[test]
+fn a_wait_does_not_wake_for_ever_by_a_bell_that_is_for_a_set_which_never_wakes() {
+    let slept = Slept::new();
+    let c = slept.pair.server;
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()), Some(Ok(())));
+    testing::send(slept.pair.client, b"y", 0).unwrap();
+    assert_eq!(testing::receive(c, 1).unwrap(), b"y");
+    assert_eq!(raw::queued(c.fd), Ok(1), "it stays for who sleeps");
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
+    let calls = core::cell::Cell::new(0);
+    let sleeps = |set, events: *mut libc::epoll_event, max, timeout: i64| {
+        calls.set(calls.get() + 1);
+        // SAFETY: the array above.
+        match unsafe { libc::epoll_wait(set, events, max, (timeout / 1_000_000) as i32) } {
+            n @ 0.. => Ok(n),
+            _ => Err(crate::errno::errno()),
+        }
+    };
+    assert_eq!(wait(set, n, events.as_mut_ptr(), 2, 900_000_000, false, sleeps), Some(Ok(0)));
+    assert!(calls.get() < 200, "{}", calls.get());
+    assert_eq!(raw::queued(c.fd), Ok(0), "nobody would take it any more");
+    assert!(slept.is_told(), "it may wake after all");
     fdtable::set(set, Entry::None);
     close(set, n);
 }

@@ -171,7 +171,7 @@ impl<'a> Wait<'a> {
         mut locked: Locked<'a>,
         kernel: impl Fn(i32, *mut epoll_event, i32, i64) -> Result<i32, i32>,
     ) -> Ended<'a> {
-        let mut turns = 0;
+        let (mut turns, mut in_vain) = (0, 0);
         loop {
             let (set, mut w) = locked.parts();
             // Nothing but the kernel's, and asked for at once: its answer is all there is.
@@ -203,12 +203,14 @@ impl<'a> Wait<'a> {
             // To sleep: the kernel hears of every change, every group that we sleep; then one more look (bell.rs).
             set.sync(&mut w);
             let mut rest = left(self.timeout, self.start);
+            let mut news = false;
             if set.hot() > 0 || set.peeks() > 0 {
                 let how = w.falls_asleep(set);
                 w.each_group(|g| g.doze(how));
                 self.said = Said::Dozes;
                 bell::settle();
-                if set.has_news(&mut w) && turns < PATIENCE {
+                news = set.has_news(&mut w);
+                if news && turns < PATIENCE {
                     if rest == 0 {
                         return Some((locked, Ok(0)));
                     }
@@ -218,7 +220,7 @@ impl<'a> Wait<'a> {
                 if self.place.relatives.may_come() || wary(set, state::family()) {
                     rest = at_most(rest, SECOND_LOOK);
                 }
-                if turns >= PATIENCE {
+                if news {
                     rest = at_most(rest, 1_000_000);
                 }
             }
@@ -260,6 +262,19 @@ impl<'a> Wait<'a> {
                 return Some((locked, Ok(n as i32)));
             }
             self.spun = true;
+            if !news {
+                turns = 0;
+            }
+            in_vain = if got > 0 { in_vain + 1 } else { 0 };
+            if in_vain >= spin::IN_VAIN {
+                set.woke_in_vain(in_vain, &mut w);
+                locked.unlock();
+                spin::rest_in_vain(in_vain);
+                locked = self.place.lock(self.i)?;
+                if self.is_closed() {
+                    return self.outlive(locked, Ok(0), kernel);
+                }
+            }
         }
     }
 

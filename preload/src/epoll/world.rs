@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use dp_channel::bell::Group;
 use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
@@ -16,7 +16,7 @@ use libc::epoll_event;
 use super::list::Looked;
 use super::Place;
 use crate::channel::Channel;
-use crate::own::Mine;
+use crate::own::{self, Named};
 use crate::{groups, link, rx, socket, state};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
@@ -85,22 +85,32 @@ pub(super) fn note(conn: u32, i: u32) -> bool {
     true
 }
 
-/// A descriptor that is always readable, and that sets get for a moment to wake whoever sleeps in them.
-static KICK: Mine = Mine::none();
-/// The process that made it. Its children have some of its sets, where it may be already, and go only when its own threads are awake.
-static KICK_OF: AtomicU32 = AtomicU32::new(0);
+/// A descriptor that is always readable, and that sets get for a moment to wake whoever sleeps in them; and, in the upper half, the
+/// process that made it. Its children have some of its sets, where it may be already, and go only when its own threads are awake.
+static KICK: AtomicU64 = AtomicU64::new(0);
 
+/// Both in one word: of two threads of a child that want it first, neither may take the parent's for the child's.
 fn kicker() -> Option<i32> {
-    let (me, of) = (state::owner(), KICK_OF.load(Ordering::Relaxed));
-    if of != me && KICK_OF.compare_exchange(of, me, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-        KICK.take().close();
-    }
-    let made = || {
-        let fd = raw::eventfd()?;
+    // Whoever was faster has one for all.
+    for _ in 0..3 {
+        let now = KICK.load(Ordering::Acquire);
+        let (of, kick) = ((now >> 32) as u32, Named::from_word(now as u32));
+        if let Some(fd) = kick.fd().filter(|_| of == state::owner()) {
+            return Some(fd);
+        }
+        let fd = raw::eventfd().ok()?;
         raw::signal_event(fd);
-        Ok(fd)
-    };
-    KICK.or_make(made)
+        let made = Named::mark(own::high(fd)?);
+        let new = u64::from(state::owner()) << 32 | u64::from(made.word());
+        match KICK.compare_exchange(now, new, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => {
+                kick.close();
+                return made.fd();
+            }
+            Err(_) => made.close(),
+        }
+    }
+    None
 }
 
 /// See the module. The set's lock is held.
@@ -226,6 +236,8 @@ impl<'a> Ground<'a> {
             return None;
         }
         let i = groups::take(family, c)?;
+        // While there are descriptors: those who sleep rely on each other from now on, and are to be woken when there are none.
+        let _ = kicker();
         // SAFETY: the set's lock is held; the arena stays mapped while the connection is live, and forget_arena() comes
         // before it goes.
         unsafe { looked.add_group(at, i as u8 + 1) };
@@ -260,6 +272,16 @@ impl World for Ground<'_> {
 
     fn uncounted(&mut self, conn: u32) {
         uncounted(conn);
+    }
+
+    fn asks_for_one(&mut self, conn: u32) {
+        if let Some(c) = self.conn(conn) {
+            c.set(Conn::FOR_ONE);
+        }
+    }
+
+    fn may_be_for_one(&self, conn: u32) -> bool {
+        self.conn(conn).is_some_and(|c| c.has(Conn::FOR_ONE))
     }
 
     fn is_channel(&self, conn: u32) -> bool {
@@ -390,10 +412,25 @@ impl World for Ground<'_> {
         socket::ended(io)
     }
 
-    fn kick(&mut self, data: u64) {
-        let Some(fd) = kicker() else { return };
+    fn woke_in_vain(&mut self, conn: u32, io: i32, times: u32) {
+        if let Some(c) = self.channel(conn, io) {
+            c.woke_in_vain(times);
+        }
+    }
+
+    fn kick(&mut self, data: u64) -> bool {
         let events = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
-        let _ = self.ctl(libc::EPOLL_CTL_ADD, fd, events, data);
+        let put = |w: &mut Self, fd| match w.ctl(libc::EPOLL_CTL_ADD, fd, events, data) {
+            // Somebody has left the set before he took it back.
+            Err(libc::EEXIST) => w.ctl(libc::EPOLL_CTL_MOD, fd, events, data),
+            result => result,
+        };
+        let is_there = kicker().is_some_and(|fd| put(self, fd).is_ok());
+        if !is_there {
+            // Without a descriptor more: whoever it wakes looks at everything as well.
+            self.place.event.signal();
+        }
+        is_there
     }
 
     fn unkick(&mut self) {
@@ -445,7 +482,7 @@ impl World for Ground<'_> {
 }
 
 /// [`World::uncounted`], also where there is no set of ours.
-pub(super) fn uncounted(conn: u32) {
+pub fn uncounted(conn: u32) {
     if let (Some(family), Some(me)) = (state::family(), state::member_if_joined()) {
         let c = family.conn(conn);
         c.armed_by.fetch_or(1 << (me % 64), Ordering::SeqCst);

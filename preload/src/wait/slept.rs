@@ -8,16 +8,16 @@ use libc::pollfd;
 use super::{live, Event, Flight, IN};
 use crate::channel::Channel;
 use crate::rx::Settled;
-use crate::{fdtable, link};
+use crate::{epoll, fdtable, kept, link};
 
-/// Descriptors of a list that are remembered one by one.
-const FIRST: usize = 24;
+/// Channels that are remembered without memory that has to be had first.
+const FEW: usize = 24;
 
 /// A connection whose word says that this thread sleeps.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sleeper {
-    /// Its entry in the table of descriptors; 0: none.
-    pub(super) entry: u32,
+    /// Its entry in the table of descriptors.
+    entry: u32,
     /// The use of its slot, and where that is: in the same entry of the family, a relative may have another connection since.
     generation: u32,
     slot: u64,
@@ -37,26 +37,40 @@ impl Sleeper {
     }
 }
 
-/// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
-pub(super) struct Slept {
-    /// The number of the event by which it sleeps; 0: by none.
-    event: u32,
-    /// The first ones.
-    pub(super) first: [Sleeper; FIRST],
-    /// Of what is beyond, what is live on either side of the sleep.
-    seen: usize,
+/// Calls `f` with room for those of a list, as far as there is memory.
+pub(super) fn with_room<R>(fds: &mut [pollfd], f: impl FnOnce(&mut [pollfd], &mut [Sleeper]) -> R) -> R {
+    let is_conn = |p: &&pollfd| fdtable::conn(p.fd).is_some();
+    if fds.len() <= FEW || fds.iter().filter(is_conn).nth(FEW).is_none() {
+        return f(fds, &mut [Sleeper::default(); FEW]);
+    }
+    kept::lend(|at| {
+        let Some(at) = at.map(<*mut u8>::cast::<Sleeper>) else {
+            return f(fds, &mut [Sleeper::default(); FEW]);
+        };
+        let n = fds.len().min(kept::SIZE / size_of::<Sleeper>());
+        // SAFETY: no more than fit, at the start of a page, and any bytes are a value of them.
+        f(fds, unsafe { core::slice::from_raw_parts_mut(at, n) })
+    })
 }
 
-impl Slept {
-    pub(super) fn awake(&self, family: Family, fds: &[pollfd]) {
-        for c in self.first.iter().filter_map(|sleeper| sleeper.conn(family)) {
+/// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
+pub(super) struct Slept<'a> {
+    /// The number of the event by which it sleeps; 0: by none.
+    event: u32,
+    sleepers: &'a [Sleeper],
+}
+
+impl Slept<'_> {
+    pub(super) fn awake(&self, family: Family) {
+        for c in self.sleepers.iter().filter_map(|sleeper| sleeper.conn(family)) {
             self.awake_on(c);
         }
-        for p in fds[..self.seen].iter().skip(self.first.len()) {
-            if let Some(c) = live(family, p).filter(|_| p.events & IN != 0) {
-                self.awake_on(&c);
-            }
-        }
+    }
+
+    /// On how many.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.sleepers.len()
     }
 
     fn awake_on(&self, c: &Conn) {
@@ -69,16 +83,17 @@ impl Slept {
 }
 
 /// Falls asleep on one channel after the other, as far as there is nothing new: on which, and whether there is. Those that are
-/// counted in `flight` are none, whatever they are for the moment.
-pub(super) fn arm(
+/// counted in `flight` are none, whatever they are for the moment. Of channels beyond the room nobody could say later on which this
+/// thread slept, so their senders ring for good.
+pub(super) fn arm<'a>(
     family: Family,
     fds: &[pollfd],
     flight: Option<&Flight>,
     event: Option<&Event>,
-) -> (Slept, bool) {
-    let mut news = false;
+    room: &'a mut [Sleeper],
+) -> (Slept<'a>, bool) {
+    let (mut news, mut n) = (false, 0);
     let event_number = event.and_then(Event::name).map_or(0, |(number, _)| number);
-    let mut slept = Slept { event: event_number, first: [Sleeper::default(); FIRST], seen: 0 };
     for p in fds {
         let entry = fdtable::settled(p.fd);
         let counted = flight.is_some_and(|flight| flight.has(entry));
@@ -86,18 +101,23 @@ pub(super) fn arm(
             c.follow_if_left();
             // Stale bells out, so that the kernel's readiness means something.
             news |= c.settle_unasked() == Settled::News && !c.is_below_mark();
-            let sleeper = Sleeper::of(entry, &c);
-            c.fall_asleep(event);
-            if let Some(first) = slept.first.get_mut(slept.seen) {
-                *first = sleeper;
+            match room.get_mut(n) {
+                Some(sleeper) => {
+                    *sleeper = Sleeper::of(entry, &c);
+                    n += 1;
+                    c.fall_asleep(event);
+                }
+                None => {
+                    epoll::uncounted(family.entry_of(&c));
+                    c.receiving().word.arm();
+                }
             }
         }
-        slept.seen += 1;
         if news {
             break;
         }
     }
-    (slept, news)
+    (Slept { event: event_number, sleepers: &room[..n] }, news)
 }
 
 impl Channel {

@@ -16,8 +16,9 @@ fn a_poll_beside_a_receive_that_keeps_a_connection_from_becoming_a_channel_is_co
     assert!(!moved && c.rx_flight.load(Ordering::SeqCst) == 1);
     // Looked at once more, it is moved again; its word is not asked, which is no channel's.
     c.set_stage(Stage::Accepted);
-    let (slept, news) = arm(c.family, &fds, Some(&flight), None);
-    assert!(!news && slept.first.iter().all(|sleeper| sleeper.entry == 0));
+    let mut room = [Sleeper::default(); 1];
+    let (slept, news) = arm(c.family, &fds, Some(&flight), None, &mut room);
+    assert!(!news && slept.count() == 0);
     c.set_stage(Stage::Candidate);
     flight.end();
     assert_eq!(c.rx_flight.load(Ordering::SeqCst), 0);
@@ -54,7 +55,8 @@ fn a_poll_that_is_over_wakes_nobody_who_sleeps_on_a_relatives_channel() {
     let pair = Pair::live();
     let c = pair.server;
     let fds = list(c.fd);
-    let (slept, news) = arm(c.family, &fds, None, None);
+    let mut room = [Sleeper::default(); 1];
+    let (slept, news) = arm(c.family, &fds, None, None, &mut room);
     assert!(!news && c.receiving().word.has_sleepers());
     let another = Pair::live();
     let theirs = another.server;
@@ -63,14 +65,46 @@ fn a_poll_that_is_over_wakes_nobody_who_sleeps_on_a_relatives_channel() {
     }
     let former = c.offer.swap(theirs.offer.load(Ordering::Relaxed), Ordering::SeqCst);
     theirs.receiving().word.sleep();
-    slept.awake(c.family, &fds);
+    slept.awake(c.family);
     assert!(theirs.receiving().word.has_sleepers(), "a relative sleeps");
     // Whatever became of the number here, the same connection hears of it.
     let pair = Pair::live();
     let c = pair.server;
     let fds = list(c.fd);
-    let (slept, _) = arm(c.family, &fds, None, None);
+    let (slept, _) = arm(c.family, &fds, None, None, &mut room);
     c.family.holders(c.conn).begin(200);
-    slept.awake(c.family, &fds);
+    slept.awake(c.family);
     assert!(!c.receiving().word.has_sleepers() && former != 0);
+}
+
+/// The same in a long list: each channel is remembered, wherever it stands.
+#[test]
+fn a_poll_of_many_that_is_over_wakes_nobody_who_sleeps_on_a_channel_that_came_since() {
+    let pair = Pair::live();
+    let c = pair.server;
+    let mut fds = [list(c.fd)[0]; 40];
+    let another = Pair::live();
+    let theirs = another.server;
+    with_room(&mut fds, |fds, room| {
+        let (slept, news) = arm(c.family, fds, None, None, room);
+        assert!(!news && slept.count() == fds.len());
+        for (to, from) in c.edges.iter().zip(&theirs.edges) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        c.offer.store(theirs.offer.load(Ordering::Relaxed), Ordering::SeqCst);
+        theirs.receiving().word.sleep();
+        slept.awake(c.family);
+    });
+    assert!(theirs.receiving().word.has_sleepers(), "a relative sleeps");
+}
+
+/// Beyond the room nothing is counted that somebody would have to take off: the sender rings for good.
+#[test]
+fn a_poll_of_more_than_there_is_room_for_has_senders_ring() {
+    let pair = Pair::live();
+    let c = pair.server;
+    c.receiving().word.make_hot();
+    let (slept, news) = arm(c.family, &list(c.fd), None, None, &mut []);
+    assert!(!news && slept.count() == 0 && !c.receiving().word.has_sleepers());
+    assert!(!c.receiving().word.is_hot() && c.armed_by.load(Ordering::SeqCst) != 0);
 }

@@ -1,8 +1,12 @@
 //! A growing array that takes its memory from the kernel, never from malloc: it is used inside hooks of a preloaded
 //! library, where the program's allocator may be the caller, or interrupted.
+//!
+//! A thread may be ended at any instruction in here, or leave by a handler's siglongjmp, and a fork may find it there. So what an
+//! array says of itself is true at each of them: its memory is there, and has as many entries. What it had before may be left mapped.
 
 use core::mem::size_of;
 use core::ptr;
+use core::sync::atomic::{compiler_fence, Ordering};
 
 /// An array of values without destructors, in pages of its own. It moves when it grows, so no reference into it
 /// outlives a call that may.
@@ -60,11 +64,37 @@ impl<T: Copy> Pages<T> {
 
     /// Forgets all entries and gives the memory back.
     pub fn clear(&mut self) {
-        if self.room > 0 {
-            // SAFETY: mapped by make_room() with this size; no reference into it is left, by the borrow.
-            unsafe { libc::munmap(self.at.cast(), self.bytes()) };
-        }
-        (self.at, self.len, self.room) = (ptr::null_mut(), 0, 0);
+        let former = self.forget();
+        // SAFETY: it has said that it has it no more.
+        unsafe { unmap(former) };
+    }
+
+    /// Has what `other` has from here on, which then is empty.
+    pub fn take_over(&mut self, other: &mut Self) {
+        let former = self.forget();
+        let len = other.len;
+        let (at, room) = other.forget();
+        self.has(at, room);
+        self.len = len;
+        // SAFETY: as above.
+        unsafe { unmap(former) };
+    }
+
+    /// Says that it has no memory, a step at a time; what it had.
+    fn forget(&mut self) -> (*mut T, usize) {
+        self.len = 0;
+        compiler_fence(Ordering::SeqCst);
+        let room = core::mem::take(&mut self.room);
+        compiler_fence(Ordering::SeqCst);
+        (core::mem::replace(&mut self.at, ptr::null_mut()), room)
+    }
+
+    /// Says that its entries are there, and what it has room for; not less than before.
+    fn has(&mut self, at: *mut T, room: usize) {
+        self.at = at;
+        compiler_fence(Ordering::SeqCst);
+        self.room = room;
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// Forgets all entries, and keeps the memory if it is no more than a page.
@@ -94,7 +124,7 @@ impl<T: Copy> Pages<T> {
     }
 
     fn bytes(&self) -> usize {
-        (self.room * size_of::<T>()).next_multiple_of(PAGE)
+        bytes::<T>(self.room)
     }
 
     fn make_room(&mut self, len: usize) -> bool {
@@ -121,10 +151,27 @@ impl<T: Copy> Pages<T> {
             // SAFETY: two mappings, the new one the larger.
             unsafe { ptr::copy_nonoverlapping(self.at, new, self.len) };
         }
-        let len = self.len;
-        self.clear();
-        (self.at, self.len, self.room) = (new, len, bytes / size_of::<T>());
+        let former = (self.at, self.room);
+        self.has(new, bytes / size_of::<T>());
+        // SAFETY: it has its entries in the new one.
+        unsafe { unmap(former) };
         true
+    }
+}
+
+fn bytes<T>(room: usize) -> usize {
+    (room * size_of::<T>()).next_multiple_of(PAGE)
+}
+
+/// Gives back memory for `room` entries.
+///
+/// # Safety
+///
+/// Mapped by [`Pages::make_room`], and nobody's any more.
+unsafe fn unmap<T>((at, room): (*mut T, usize)) {
+    if room > 0 {
+        // SAFETY: the caller's word.
+        unsafe { libc::munmap(at.cast(), bytes::<T>(room)) };
     }
 }
 
@@ -157,5 +204,14 @@ mod tests {
         assert_eq!((p.all()[9_999], p.all()[10_000], p.all()[19_999]), (9_999, 7, 8));
         p.clear();
         assert!(p.is_empty() && p.push(1) && p.all() == [1]);
+    }
+
+    #[test]
+    fn what_another_has_is_taken_over_with_its_memory() {
+        let (mut p, mut other) = (Pages::new(), Pages::new());
+        assert!(p.push(1) && other.resize(5000, 7u64));
+        p.take_over(&mut other);
+        assert!(p.all() == [7; 5000] && other.is_empty() && other.all().is_empty());
+        assert!(other.push(2) && p.push(8) && other.all() == [2] && p.all()[5000] == 8);
     }
 }

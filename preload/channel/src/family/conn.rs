@@ -218,6 +218,8 @@ impl Conn {
     pub const REQUIRED: u32 = 16384;
     /// It is over but for a thread of its last holder's that is still in the middle of it.
     pub const KEPT: u32 = 32768;
+    /// One event of it was asked for (EPOLLONESHOT) in a set that relatives have as well.
+    pub const FOR_ONE: u32 = 65536;
 
     /// How far it has come.
     #[inline(always)]

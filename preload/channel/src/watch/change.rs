@@ -15,6 +15,12 @@ impl Set {
         if self.inherited {
             self.use_both(w);
         }
+        if let (Target::Conn(conn), Some((events, _))) = (target, event) {
+            // Before the kernel has it: of the one event of it a relative may be told.
+            if events & ONESHOT != 0 && self.is_shared(w) {
+                w.asks_for_one(conn);
+            }
+        }
         if self.rows.is_empty() {
             if target == Target::Other {
                 return self.control_plain(op, fd, event, w);
@@ -352,10 +358,10 @@ impl Set {
     /// Wakes somebody who sleeps, who then looks at everything: once is enough until one of them has come back, or another
     /// thread was told of it, which need not look.
     pub(super) fn kick(&mut self, r: u32, w: &mut impl World) {
-        if core::mem::replace(&mut self.unheard, true) && !self.kick_is_spent {
+        if self.unheard && !self.kick_is_spent {
             return;
         }
-        self.put_kick(r, w);
+        self.unheard = self.put_kick(r, w);
     }
 
     /// A thread leaves the set with what it had room for. What is left wakes the next one, as the kernel does it.

@@ -34,7 +34,7 @@ impl Set {
             let at = told.map_or(out.n, |at| earlier + at);
             let keep = match (first, second) {
                 // Its registration is gone since. Where another one that has no row has its value, the event may be of that.
-                (None, _) if self.slept_from.is_some() && self.is_gone(data) => None,
+                (None, _) if self.slept_from.is_some() && self.is_gone(data, w) => None,
                 (None, _) if self.kicked == Some(data) && bits & !IN == 0 && !self.plain.has(data) => None,
                 (None, _) => Some(bits),
                 (Some(r), None) => match self.judge(r, bits, w) {
@@ -69,9 +69,9 @@ impl Set {
     }
 
     /// Whether what the kernel told a thread in its sleep, of a value that no row has, is of a registration that was told and is
-    /// gone, and of no other: none without a row has that value, as far as is known.
-    fn is_gone(&self, data: u64) -> bool {
-        (self.told & !self.forgotten) & Self::mark(data) != 0 && !self.plain.has(data)
+    /// gone, and of no other: none without a row has that value, as far as is known. What relatives register is not.
+    fn is_gone(&self, data: u64, w: &impl World) -> bool {
+        (self.told & !self.forgotten) & Self::mark(data) != 0 && !self.plain.has(data) && !self.is_shared(w)
     }
 
     /// What the kernel said may be of another one than row `r` ([`Set::may_be_of_another`]): what of it is so of that one now.
@@ -183,14 +183,12 @@ impl Set {
             row.want |= bits & !row.kernel;
         }
         let mut bits = bits & (row.want | ALWAYS);
-        let is_room = bits != 0 && bits == bits & OUT;
-        if is_room && row.want & ET != 0 && row.is_hot() && w.writable(conn) && w.in_ring(conn, row.io) {
-            // Of its room the set tells itself, once; this is the kernel's word of the same change.
-            if !core::mem::take(&mut self.rows.get_mut(r).out_edge) {
-                bits = 0;
-            }
+        if bits & OUT != 0 && row.want & ET != 0 && row.is_hot() && w.writable(conn) {
+            // Of its room the set tells itself, once: that is this. The kernel may tell of it once more, where it was set interest
+            // anew; but it may as well be the edge of what came on TCP and was taken since.
+            self.rows.get_mut(r).out_edge = false;
         }
-        let once = row.want & ONESHOT != 0;
+        let (once, came) = (row.want & ONESHOT != 0, bits & IN);
         let had_again = !(once && row.detached);
         if bits & (IN | RDHUP) != 0 && bits & HUP == 0 && w.died(conn, row.io) && had_again {
             return Some(self.drop_for_more(r, w));
@@ -260,6 +258,10 @@ impl Set {
         }
         if bits != 0 && w.has_error(conn) {
             bits |= libc::EPOLLERR as u32;
+        }
+        if bits == 0 && !once && !kicked && w.may_be_for_one(conn) && self.is_shared(w) {
+            // It was only a bell; but a relative's one event may have gone for it, which nobody here can ask for again.
+            bits = came;
         }
         if once {
             if bits == 0 && row.detached {

@@ -81,6 +81,10 @@ pub trait World {
     fn watched(&self, conn: u32) -> u32;
     /// The connection is waited for in a way that cannot be counted: by this process, until it says so no more.
     fn uncounted(&mut self, conn: u32);
+    /// Somebody who has a set together with relatives asks there for one event of a connection: they hear of that.
+    fn asks_for_one(&mut self, conn: u32);
+    /// Whether somebody did.
+    fn may_be_for_one(&self, conn: u32) -> bool;
     /// Whether the connection is a channel, or about to be one.
     fn is_channel(&self, conn: u32) -> bool;
     /// Makes its sender ring no more; false where that may not be. Looking at its ring again is up to the caller.
@@ -121,8 +125,11 @@ pub trait World {
     fn has_bytes(&self, io: i32) -> bool;
     /// Whether the kernel knows of an end of that descriptor's, whatever lies before it.
     fn has_end(&self, io: i32) -> bool;
-    /// Wakes somebody who sleeps in the kernel's set, by an event with this value.
-    fn kick(&mut self, data: u64);
+    /// The kernel has ended sleeps for nothing, so many times in a row, and has something of that connection: it may be a bell for
+    /// somebody who never takes it.
+    fn woke_in_vain(&mut self, conn: u32, io: i32, times: u32);
+    /// Wakes somebody who sleeps in the kernel's set, by an event with this value. False: the kernel has no such event.
+    fn kick(&mut self, data: u64) -> bool;
     /// No such event comes any more.
     fn unkick(&mut self);
     /// Whether the kernel's set has an event.
@@ -319,6 +326,15 @@ impl Set {
         self.waiters.sleeps(tid, asleep);
     }
 
+    /// The kernel has ended the sleep of a thread so many times in a row, and there was nothing to report.
+    pub fn woke_in_vain(&self, times: u32, w: &mut impl World) {
+        for r in 0..self.rows.high() {
+            if let Some(conn) = self.conn_of(r).filter(|_| w.has_bytes(self.rows.get(r).io)) {
+                w.woke_in_vain(conn, self.rows.get(r).io, times);
+            }
+        }
+    }
+
     /// The set's own readiness is about to be watched: it has to be the kernel's. Or no more.
     pub fn expose(&mut self, more: bool, w: &mut impl World) {
         if more {
@@ -383,7 +399,7 @@ impl Set {
         self.inherited = true;
         self.used_by_both = false;
         self.forks = self.forks.wrapping_add(1);
-        self.waiters = Waiters::new();
+        self.waiters.clear();
         // A kick that is under way is for the parent's threads.
         (self.unheard, self.kicked, self.kick_is_spent) = (false, None, false);
         for r in 0..self.rows.high() {
@@ -469,15 +485,56 @@ impl Set {
     }
 
     /// An empty set again. With `keep` it has its first pages already, for programs that make a set for each wait.
+    ///
+    /// One field after the other: a thread that is ended in the middle leaves each as it was or as it is to be, and whoever mends the
+    /// set reads them ([`Set::mend`]).
     pub fn renew(&mut self, keep: bool) {
-        let old = core::mem::replace(self, Set { wait: self.wait, ..Set::new() });
-        if keep {
-            let Set { mut rows, mut plain, mut hot, .. } = old;
-            rows.empty();
-            plain.empty();
-            hot.empty();
-            (self.rows, self.plain, self.hot) = (rows, plain, hot);
+        // All of them by name, so that none is forgotten.
+        let Set {
+            rows,
+            plain,
+            special,
+            detached,
+            hot,
+            waiters,
+            exposed,
+            inherited,
+            forks,
+            used_by_both,
+            wait: _,
+            dirty,
+            peeks,
+            turn,
+            kicked,
+            kick_is_spent,
+            unheard,
+            moment,
+            told,
+            slept_from,
+            forgotten,
+            hot_first,
+            ask_again,
+            asked,
+        } = self;
+        waiters.clear();
+        match keep {
+            true => {
+                hot.empty();
+                rows.empty();
+                plain.empty();
+            }
+            false => {
+                hot.clear();
+                rows.clear();
+                plain.clear();
+            }
         }
+        (*special, *detached) = (0, 0);
+        (*exposed, *inherited, *forks, *used_by_both) = (0, false, 0, false);
+        (*dirty, *peeks, *turn) = (0, 0, 0);
+        (*kicked, *kick_is_spent, *unheard) = (None, false, false);
+        (*moment, *told, *slept_from, *forgotten) = (0, 0, None, 0);
+        (*hot_first, *ask_again, *asked) = (false, false, None);
     }
 
     /// It is about to be closed here, and somebody else has the kernel's, too: nobody counts any more what is waited for there.

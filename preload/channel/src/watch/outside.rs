@@ -16,7 +16,9 @@ impl Set {
         let mut rows = if watched { 0..self.rows.high() } else { 0..0 };
         let is_silent = |&r: &u32| self.rows.is_used(r) && self.rows.get(r).silent && self.has_unheard(r, w);
         match rows.find(is_silent) {
-            Some(r) if self.kicked.is_none() || self.kick_is_spent => self.put_kick(r, w),
+            Some(r) if self.kicked.is_none() || self.kick_is_spent => {
+                self.put_kick(r, w);
+            }
             // Else it is for somebody who sleeps.
             None if !self.waiters.anyone_asleep() => self.take_kick(w),
             _ => {}
@@ -30,7 +32,7 @@ impl Set {
             return;
         }
         match (0..self.rows.high()).find(|&r| self.conn_of(r).is_some()) {
-            Some(r) if self.waiters.anyone_asleep() => self.put_kick(r, w),
+            Some(r) if self.waiters.anyone_asleep() => self.unheard &= self.put_kick(r, w),
             Some(_) => {
                 self.kick_is_spent = true;
                 self.tell_outside(w);
@@ -52,12 +54,18 @@ impl Set {
         self.kicked.is_some() || w.is_readable()
     }
 
-    /// The kernel has an event, of row `r`, until somebody was told of it.
-    pub(super) fn put_kick(&mut self, r: u32, w: &mut impl World) {
+    /// The kernel has an event, of row `r`, until somebody was told of it. False: there can be none now, and the next one is to try
+    /// again.
+    pub(super) fn put_kick(&mut self, r: u32, w: &mut impl World) -> bool {
         let data = self.rows.get(r).kernel_data;
         self.take_kick(w);
+        // Before the call: who leaves this in the middle has it taken back.
         self.kicked = Some(data);
-        w.kick(data);
+        let is_there = w.kick(data);
+        if !is_there {
+            self.kicked = None;
+        }
+        is_there
     }
 
     /// It has none any more.

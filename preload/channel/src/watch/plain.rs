@@ -62,6 +62,11 @@ impl Plain {
         self.0.empty();
     }
 
+    /// Forgets everything, and gives the memory back.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Calls `f` with the number, events and value of everything noted, and forgets it.
     pub fn drain(&mut self, mut f: impl FnMut(i32, u32, u64)) {
         for (fd, noted) in self.0.all().iter().enumerate() {

@@ -354,9 +354,18 @@ impl Rows {
         (self.free, self.used, self.filled) = (0, 0, 0);
     }
 
+    /// Forgets everything, and gives the memory back.
+    pub fn clear(&mut self) {
+        self.by_fd.0.clear();
+        self.by_data.0.clear();
+        self.list.clear();
+        (self.free, self.used, self.filled) = (0, 0, 0);
+    }
+
     /// What the rows themselves say: after a change that somebody has left in the middle. False without memory.
     pub fn rebuild(&mut self) -> bool {
         if self.high() == 0 {
+            self.empty();
             return true;
         }
         (self.free, self.used) = (0, 0);
@@ -374,20 +383,18 @@ impl Rows {
     /// Builds both indexes anew, with room for `places` at least.
     fn rehash(&mut self, places: usize) -> bool {
         let places = places.max(PLACES).next_power_of_two();
-        if places != self.by_fd.0.len() {
+        if places != self.by_fd.0.len() || places != self.by_data.0.len() {
             // Nothing is dropped by leaving: a thread may be ended here at any instruction.
             let mut by_fd = ManuallyDrop::new(Index(Pages::new()));
             let mut by_data = ManuallyDrop::new(Index(Pages::new()));
             let there = by_fd.0.resize(places, 0) && by_data.0.resize(places, 0);
-            if there {
-                core::mem::swap(&mut self.by_fd, &mut *by_fd);
-                core::mem::swap(&mut self.by_data, &mut *by_data);
-            }
-            by_fd.0.clear();
-            by_data.0.clear();
             if !there {
+                by_fd.0.clear();
+                by_data.0.clear();
                 return false;
             }
+            self.by_fd.0.take_over(&mut by_fd.0);
+            self.by_data.0.take_over(&mut by_data.0);
         } else {
             self.by_fd.0.all_mut().fill(0);
             self.by_data.0.all_mut().fill(0);

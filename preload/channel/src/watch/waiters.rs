@@ -32,6 +32,12 @@ impl Waiters {
         Waiters { list: [NOBODY; MANY], n: 0, beyond: Pages::new(), turn: 0, more: 0 }
     }
 
+    /// Nobody again.
+    pub fn clear(&mut self) {
+        self.beyond.clear();
+        (self.n, self.turn, self.more) = (0, 0, 0);
+    }
+
     fn known(&self) -> impl Iterator<Item = &Inside> {
         self.list[..self.n].iter().chain(self.beyond.all())
     }

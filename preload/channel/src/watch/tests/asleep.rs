@@ -146,3 +146,18 @@ fn who_was_told_by_an_event_of_a_set_that_is_closed_hears_of_what_came() {
         }
     }
 }
+
+/// Nothing could be sent to whoever sleeps, for want of a descriptor: the next one who would wake him tries again.
+#[test]
+fn somebody_who_could_not_be_woken_is_woken_by_the_next_change() {
+    let mut sim = Sim::new();
+    sim.sleep(0).unwrap();
+    // No bell tells of it: a receive looks by itself.
+    sim.heats(0);
+    sim.arrives(0);
+    sim.has_descriptors(false);
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN, 1).unwrap();
+    sim.has_descriptors(true);
+    sim.control(libc::EPOLL_CTL_MOD, 0, IN, 1).unwrap();
+    sim.settle().unwrap();
+}

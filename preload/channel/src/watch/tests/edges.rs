@@ -125,3 +125,21 @@ fn a_low_water_mark_that_is_met_is_an_edge() {
         assert!(sim.wait_now(0, 4).unwrap().is_empty());
     }
 }
+
+/// Bytes that come on TCP in front of the ring are an edge of all that is ready, also where they were taken before the look: room is.
+#[test]
+fn an_edge_of_bytes_that_were_taken_tells_of_room() {
+    let mut sim = Sim::new();
+    sim.control(libc::EPOLL_CTL_ADD, 0, IN | OUT | ET, 100).unwrap();
+    sim.arrives(0);
+    assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(IN | OUT, 100)]);
+    sim.takes(0, true);
+    sim.goes_out(0);
+    for _ in 0..2 {
+        sim.lands(0);
+        sim.takes(0, true);
+    }
+    assert_eq!(sim.hot(), 1);
+    assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(OUT, 100)]);
+    assert!(sim.wait_now(0, 4).unwrap().is_empty());
+}

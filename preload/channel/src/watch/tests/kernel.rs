@@ -29,6 +29,8 @@ pub(super) struct File {
     /// Among those that watch it is another set.
     pub(super) elsewhere: bool,
     pub(super) uncounted: bool,
+    /// Somebody who shares a set asked there for one event.
+    pub(super) for_one: bool,
     /// What the program sends goes through TCP, which has room.
     pub(super) sends_by_tcp: bool,
     /// The peer has closed, or was killed, which nobody said but the kernel.
@@ -99,6 +101,8 @@ pub(super) struct Kernel {
     pub(super) regs: BTreeMap<Key, Reg>,
     pub(super) turn: usize,
     pub(super) kick: Option<u64>,
+    /// There is no descriptor for it.
+    pub(super) has_no_kick: bool,
     /// A child uses the set.
     pub(super) relatives_began: bool,
     /// The one group's word.
@@ -233,6 +237,12 @@ impl World for Kernel {
         self.conn(conn).uncounted = true;
         self.make_cold_beside(conn);
     }
+    fn asks_for_one(&mut self, conn: u32) {
+        self.conn(conn).for_one = true;
+    }
+    fn may_be_for_one(&self, conn: u32) -> bool {
+        self.files[conn as usize].for_one
+    }
     fn is_channel(&self, conn: u32) -> bool {
         !self.files[conn as usize].young
     }
@@ -327,8 +337,12 @@ impl World for Kernel {
     fn has_end(&self, io: i32) -> bool {
         self.numbers.get(&io).is_some_and(|&file| self.files[file].ended)
     }
-    fn kick(&mut self, data: u64) {
-        self.kick = Some(data);
+    fn woke_in_vain(&mut self, _: u32, _: i32, _: u32) {}
+    fn kick(&mut self, data: u64) -> bool {
+        if !self.has_no_kick {
+            self.kick = Some(data);
+        }
+        !self.has_no_kick
     }
     fn unkick(&mut self) {
         self.kick = None;

@@ -193,3 +193,26 @@ fn an_end_is_no_second_report() {
         }
     }
 }
+
+/// What a relative has registered has a value like that of one which was told and is gone: the kernel tells of it, perhaps once.
+#[test]
+fn a_word_that_may_be_of_a_relatives_registration_is_told() {
+    let (mut set, mut kernel, from) = asleep();
+    closes(&mut set, &mut kernel);
+    assert!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]).is_empty());
+    kernel.relatives_began = true;
+    assert_eq!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]), [(IN, VALUE)]);
+}
+
+/// The kernel takes a bell for the one event that a relative has asked for: whoever it tells cannot have it back, and tells the program.
+#[test]
+fn a_bell_that_may_have_been_a_relatives_one_event_is_told() {
+    let (mut set, mut kernel, _) = asleep();
+    set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((IN, 100)), &mut kernel).unwrap();
+    kernel.relatives_began = true;
+    assert!(told(&mut set, &mut kernel, None, &[(IN, 100)]).is_empty());
+    // By a set of the same.
+    set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((ONE, 100)), &mut kernel).unwrap();
+    set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((IN, 100)), &mut kernel).unwrap();
+    assert_eq!(told(&mut set, &mut kernel, None, &[(IN, 100)]), [(IN, 100)]);
+}

@@ -320,6 +320,11 @@ impl Sim {
         arrived(&mut self.believed, file);
     }
 
+    /// The process has no descriptor left, or some again.
+    pub fn has_descriptors(&mut self, some: bool) {
+        self.kernel.has_no_kick = !some;
+    }
+
     /// What is counted and listed of the rows is nonsense, and made anew.
     pub fn tears(&mut self) {
         let set = &mut self.set;
