@@ -233,7 +233,12 @@ pub fn ctl(epfd: i32, op: i32, fd: i32, event: Option<libc::epoll_event>) -> Opt
         _ => return None,
     };
     let event = event.map(|e| (e.events, e.u64));
-    with(epfd, set, |set, w| set.control(op, fd, target, event, w))
+    let done = with(epfd, set, |set, w| set.control(op, fd, target, event, w));
+    if let (None, libc::EPOLL_CTL_ADD, Target::Conn(conn)) = (&done, op, target) {
+        // The kernel gets it all the same, in a handler inside the lock, and nobody counts it.
+        world::uncounted(conn);
+    }
+    done
 }
 
 /// A set that strangers may have as well, in which there may be what we never saw: it is left to the kernel.

@@ -359,3 +359,20 @@ fn a_wait_does_not_wake_for_ever_by_a_bell_that_is_for_a_set_which_never_wakes()
     fdtable::set(set, Entry::None);
     close(set, n);
 }
+
+/// The handler of a signal that came in the middle of another change of the set.
+#[test]
+fn what_a_handler_inside_a_set_registers_is_the_kernels_to_tell_of() {
+    let pair = Pair::live();
+    let c = pair.server;
+    let kernel = kernels_set();
+    let set = kernel.as_raw_fd();
+    let n = born(set).unwrap();
+    assert!(c.receiving().word.make_hot());
+    let locked = place(n).unwrap().lock(n).unwrap();
+    assert_eq!(ctl(set, libc::EPOLL_CTL_ADD, c.fd, event()), None);
+    locked.unlock();
+    assert!(!c.receiving().word.is_hot() && c.armed_by.load(Ordering::SeqCst) != 0, "nobody looks");
+    fdtable::set(set, Entry::None);
+    close(set, n);
+}
