@@ -67,6 +67,11 @@ fn of_environment<T>(read: impl FnOnce() -> T) -> T {
     read()
 }
 
+/// Where files go that nobody keeps.
+pub fn temp_dir() -> PathBuf {
+    of_environment(std::env::temp_dir)
+}
+
 /// Starts a program, while nobody forks.
 pub fn spawn(program: &mut Command) -> std::io::Result<std::process::Child> {
     let _alone = alone();
@@ -148,8 +153,7 @@ impl Node {
     pub fn new(nid: Nid, graph: &str, network: Option<&Network>) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder =
-            of_environment(std::env::temp_dir).join(format!("dp-node-{}-{n}-{nid}", std::process::id()));
+        let folder = temp_dir().join(format!("dp-node-{}-{n}-{nid}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         Node { nid, network: network.cloned(), folder, graph: Arc::new(graph.to_string()) }
     }
