@@ -113,11 +113,14 @@ impl Network {
             network.enter();
             let mut program = Command::new(name);
             program.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            spawn(&mut program).expect("a program of iproute2").wait_with_output().expect("its end")
+            spawn(&mut program).and_then(|child| child.wait_with_output())
         });
-        let out = out.join().unwrap();
         let text = |bytes| String::from_utf8(bytes).expect("text");
-        (out.status.success(), text(out.stdout), text(out.stderr))
+        match out.join().unwrap() {
+            Ok(out) => (out.status.success(), text(out.stdout), text(out.stderr)),
+            // It is not installed.
+            Err(why) => (false, String::new(), why.to_string()),
+        }
     }
 
     /// A cable: interface `own` here, and `others` there.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use dpfd::{Addr, Parts};
 
 use crate::account::{Account, Runs};
-use crate::kit::{namespaces_are_possible, numbered, open, until, Child, Node};
+use crate::kit::{namespaces_are_possible, numbered, open, skip, until, Child, Node};
 use crate::namespaces::Cluster;
 
 /// Endpoints that live to the end, and those that are killed.
@@ -104,7 +104,7 @@ fn soak() {
     let steady_senders = all(&|node| node.run(|| send(there(node, STEADY), 1, end, Some(of(node)))));
     let mut generations = 0u64;
     let mut senders = all(&|node| node.run(|| send(there(node, KILLED), 1, end, None)));
-    let mut seed = 4711u64;
+    let (mut seed, mut unshaped) = (4711u64, false);
     while Instant::now() < end {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let which = (seed >> 33) as usize % 3;
@@ -130,12 +130,13 @@ fn soak() {
                 senders.insert(which, node.run(|| send(there(node, KILLED), first, end, None)));
             }
             4 => {
-                // Kernels without tbf, and machines without tc(8), shape nothing.
                 let shaped = "qdisc replace dev dp0 root tbf rate 50mbit burst 32kb limit 64kb";
-                let (is_shaped, ..) = network.program("tc", shaped);
+                let (is_shaped, _, why) = network.program("tc", shaped);
                 std::thread::sleep(Duration::from_millis((seed >> 50) % 400));
                 if is_shaped {
                     network.program("tc", "qdisc del dev dp0 root");
+                } else if !std::mem::replace(&mut unshaped, true) {
+                    skip(&format!("dp-node soak, shaped links: tc {shaped}: {why}"));
                 }
             }
             _ => std::thread::sleep(Duration::from_millis((seed >> 50) % 400)),
