@@ -149,6 +149,7 @@ pub struct Node {
     network: Option<Network>,
     folder: PathBuf,
     graph: Arc<String>,
+    libraries: Vec<PathBuf>,
 }
 
 impl Node {
@@ -158,7 +159,19 @@ impl Node {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = temp_dir().join(format!("dp-node-{}-{n}-{nid}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        Node { nid, network: network.cloned(), folder, graph: Arc::new(graph.to_string()) }
+        Node {
+            nid,
+            network: network.cloned(),
+            folder,
+            graph: Arc::new(graph.to_string()),
+            libraries: Vec::new(),
+        }
+    }
+
+    /// The same, whose gateways have the route in this shared object.
+    pub fn with_library(mut self, path: &Path) -> Node {
+        self.libraries.push(path.into());
+        self
     }
 
     /// Runs `f` in a process of this node, which must say true.
@@ -273,7 +286,7 @@ impl Node {
             key: graph.key.as_ref().map(|_| GraphKey::from_bytes([9; 32])),
             spin,
             limits,
-            libraries: Vec::new(),
+            libraries: self.libraries.clone(),
         }
     }
 

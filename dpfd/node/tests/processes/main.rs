@@ -1,6 +1,7 @@
 //! Gateways, senders and receivers as processes: on one machine, and in network namespaces of their own.
 
 mod account;
+mod foreign;
 mod inside;
 mod kit;
 mod namespaces;
