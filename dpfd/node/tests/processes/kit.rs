@@ -35,7 +35,8 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
 
 /// Says what could not be tried here.
 pub fn skip(what: &str) {
-    println!("SKIP: {what}");
+    // Past what captures the output of tests that pass.
+    let _ = writeln!(std::io::stderr(), "SKIP: {what}");
     let path = of_environment(|| std::env::var_os("DP_SKIPS"));
     if let Some(path) = path {
         let file = File::options().append(true).create(true).open(path);
