@@ -66,9 +66,12 @@ impl Network {
 fn namespaces_are_possible() -> bool {
     let possible = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok()).join().unwrap();
     if !possible {
+        let what = "SKIP: dp bench over routes: network namespaces need root";
+        // Past what captures the output of tests that pass.
+        let _ = writeln!(std::io::stderr(), "{what}");
         if let Some(skips) = std::env::var_os("DP_SKIPS") {
             let mut skips = File::options().append(true).create(true).open(skips).unwrap();
-            writeln!(skips, "SKIP: dp bench over routes: network namespaces need root").unwrap();
+            writeln!(skips, "{what}").unwrap();
         }
     }
     possible

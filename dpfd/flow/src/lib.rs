@@ -54,7 +54,8 @@
 //! - **Credits**: a receiver grants as many parts as it has memory for, so nothing that arrived is ever dropped. A program
 //!   that does not read stops its sender, and nobody else's.
 //! - **Early send** (GAMMA, section 4.2): a part leaves as soon as the [`Source`] has its bytes, while the rest of the
-//!   message is still being written; and the receiver is given each part as it comes.
+//!   message is still being written; and the receiver is given each part as it comes. That is of this crate alone: what
+//!   gateways take from programs, and give them, is whole messages.
 //! - **The bytes stay where they are** until they are acknowledged: `poll_transmit` reads them from the source, each time
 //!   that it sends them. So there is no copy beside the one into the frame, and none kept for repeats.
 //! - **A checksum in each frame** ([`crc32c`], or one that the caller has an instruction for), because Ethernet's ends at

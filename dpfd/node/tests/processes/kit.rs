@@ -35,7 +35,8 @@ pub fn until(what: &str, mut so: impl FnMut() -> bool) {
 
 /// Says what could not be tried here.
 pub fn skip(what: &str) {
-    println!("SKIP: {what}");
+    // Past what captures the output of tests that pass.
+    let _ = writeln!(std::io::stderr(), "SKIP: {what}");
     let path = of_environment(|| std::env::var_os("DP_SKIPS"));
     if let Some(path) = path {
         let file = File::options().append(true).create(true).open(path);
@@ -65,6 +66,11 @@ fn alone() -> MutexGuard<'static, ()> {
 fn of_environment<T>(read: impl FnOnce() -> T) -> T {
     let _alone = alone();
     read()
+}
+
+/// Where files go that nobody keeps.
+pub fn temp_dir() -> PathBuf {
+    of_environment(std::env::temp_dir)
 }
 
 /// Starts a program, while nobody forks.
@@ -108,11 +114,14 @@ impl Network {
             network.enter();
             let mut program = Command::new(name);
             program.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-            spawn(&mut program).expect("a program of iproute2").wait_with_output().expect("its end")
+            spawn(&mut program).and_then(|child| child.wait_with_output())
         });
-        let out = out.join().unwrap();
         let text = |bytes| String::from_utf8(bytes).expect("text");
-        (out.status.success(), text(out.stdout), text(out.stderr))
+        match out.join().unwrap() {
+            Ok(out) => (out.status.success(), text(out.stdout), text(out.stderr)),
+            // It is not installed.
+            Err(why) => (false, String::new(), why.to_string()),
+        }
     }
 
     /// A cable: interface `own` here, and `others` there.
@@ -141,6 +150,7 @@ pub struct Node {
     network: Option<Network>,
     folder: PathBuf,
     graph: Arc<String>,
+    libraries: Vec<PathBuf>,
 }
 
 impl Node {
@@ -148,10 +158,21 @@ impl Node {
     pub fn new(nid: Nid, graph: &str, network: Option<&Network>) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder =
-            of_environment(std::env::temp_dir).join(format!("dp-node-{}-{n}-{nid}", std::process::id()));
+        let folder = temp_dir().join(format!("dp-node-{}-{n}-{nid}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        Node { nid, network: network.cloned(), folder, graph: Arc::new(graph.to_string()) }
+        Node {
+            nid,
+            network: network.cloned(),
+            folder,
+            graph: Arc::new(graph.to_string()),
+            libraries: Vec::new(),
+        }
+    }
+
+    /// The same, whose gateways have the route in this shared object.
+    pub fn with_library(mut self, path: &Path) -> Node {
+        self.libraries.push(path.into());
+        self
     }
 
     /// Runs `f` in a process of this node, which must say true.
@@ -266,7 +287,7 @@ impl Node {
             key: graph.key.as_ref().map(|_| GraphKey::from_bytes([9; 32])),
             spin,
             limits,
-            libraries: Vec::new(),
+            libraries: self.libraries.clone(),
         }
     }
 
