@@ -18,6 +18,7 @@ use dp_edge::ring::{max_payload, LINE};
 use dp_measure::cost::fit::{Border, Model};
 use dp_measure::cost::probe::{Plan, Survey};
 use dp_measure::cost::report::{self, Report};
+use dp_measure::origin::{Origin, Place};
 use dp_measure::printed::tenth;
 
 use crate::pair::buffer::Buffer;
@@ -25,6 +26,7 @@ use crate::pair::clock::{compute, Clock};
 use crate::pair::cores::{self, Cores};
 use crate::pair::endpoints::Folder;
 use crate::pair::peer::{Pair, Peer};
+use crate::pair::routes::{Far, FarNode};
 use crate::pair::transport::Transport;
 use crate::pair::{finish, options, progress_of, Result};
 use bandwidth::Turns;
@@ -45,6 +47,8 @@ pub struct Args {
     longest: u32,
     #[command(flatten)]
     survey: options::Survey,
+    #[command(flatten)]
+    far: FarNode,
 }
 
 /// What can be measured: ways whose two directions are one descriptor.
@@ -57,6 +61,8 @@ const POOL: usize = 2 << 20;
 const KERNEL_TOKENS: usize = 80;
 /// A packet with its token in one line of a cache, bytes.
 const ONE_LINE: usize = 56;
+/// A packet that goes to another node in one frame of Ethernet's usual length, bytes.
+const ONE_FRAME: usize = 1400;
 /// Of the time, for the tests of bandwidth.
 const BANDWIDTH: f64 = 0.25;
 /// Packets of the tests of bandwidth: a full Ethernet frame's among them, as in the paper.
@@ -72,12 +78,18 @@ fn transport(text: &str) -> std::result::Result<Transport, String> {
 }
 
 pub fn main(args: Args) -> ExitCode {
-    let cores = crate::asked(usable(&args));
+    crate::asked(usable(&args));
+    match args.far.look("cost") {
+        Ok(Some(far)) => return finish("cost", far_away(&args, far)),
+        Ok(None) => {}
+        Err(status) => return status,
+    }
+    let cores = crate::asked(args.survey.cores());
     let _folder = Folder::new();
-    finish("cost", run(&args, cores))
+    finish("cost", here(&args, cores))
 }
 
-fn usable(args: &Args) -> std::result::Result<Cores, String> {
+fn usable(args: &Args) -> std::result::Result<(), String> {
     for (name, n) in [("--packet", args.packet), ("--longest", args.longest)] {
         if !n.is_power_of_two() {
             return Err(format!("{name} {n}: messages double in length, so it must be a power of two"));
@@ -89,7 +101,7 @@ fn usable(args: &Args) -> std::result::Result<Cores, String> {
             args.packet, args.longest
         ));
     }
-    args.survey.cores()
+    Ok(())
 }
 
 /// One way and what is known of it so far.
@@ -119,38 +131,77 @@ impl Bench {
     }
 }
 
-fn run(args: &Args, cores: Cores) -> Result<String> {
+fn here(args: &Args, cores: Cores) -> Result<String> {
     args.survey.check_picture()?;
-    let (origin, quick, time) = (crate::origin::here(), args.survey.quick, args.survey.time());
+    let origin = crate::origin::here();
     let others: Vec<usize> =
         cores::may_use()?.into_iter().filter(|&c| c != cores.a && c != cores.b).collect();
     let mut peer = Peer::start(cores.b)?;
     cores::stay(cores.a)?;
-    let (clock, start) = (Clock::new(), Instant::now());
     let caches = caches::of(cores.a);
-    let plan = Plan::new(args.packet as usize, args.longest as usize, quick);
-    let plan_of = |transport| plan.clone().covering(&borders(transport, caches), MAX_SIZE as usize);
-    let mut series = open(&args.ways, plan_of, quick, &mut peer)?;
+    let series = open(args, &args.ways, caches, |transport| {
+        peer.open(transport, 1, transport.driver().map(|_| POOL), None)
+    })?;
+    let second = others.first().zip(others.get(1)).map(|(&a, &b)| [a, b]);
+    let few = second.is_none();
+    run(args, origin, Place::Cores([cores.a, cores.b]), peer, series, Cpu { caches, second, few })
+}
+
+/// The same to another node. Its programs, and the gateways, run where the kernel puts them.
+fn far_away(args: &Args, far: Far) -> Result<String> {
+    args.survey.check_picture()?;
+    let nid = far.nid();
+    let caches = caches::of(*cores::may_use()?.first().ok_or("no core to run on")?);
+    let (mut peer, routes) = far.connect("cost")?;
+    let origin = crate::origin::here();
+    let mut names = routes.iter();
+    let ways = vec![Transport::Route; routes.len()];
+    let series =
+        open(args, &ways, caches, |_| peer.open_by(names.next().map_or("", String::as_str), Some(POOL)))?;
+    run(args, origin, Place::Node(nid), peer, series, Cpu { caches, second: None, few: false })
+}
+
+/// What this machine has.
+struct Cpu {
+    caches: [usize; 3],
+    /// Two more cores, for second threads.
+    second: Option<[usize; 2]>,
+    /// There are none, so these threads share cores.
+    few: bool,
+}
+
+fn run(
+    args: &Args,
+    origin: Origin,
+    place: Place,
+    peer: Peer,
+    mut series: Vec<Series>,
+    cpu: Cpu,
+) -> Result<String> {
+    let (time, Cpu { caches, second, few }) = (args.survey.time(), cpu);
+    let (clock, start) = (Clock::new(), Instant::now());
     let mut bench = Bench { peer, buffer: Buffer::default(), clock, turn: turn(clock), start };
     let mut copies = Copies::new(caches[2], clock);
-    let second = others.first().zip(others.get(1)).map(|(&a, &b)| [a, b]);
     let measured = survey(&mut series, &mut bench, &mut copies, time * (1.0 - BANDWIDTH))
         .and_then(|()| carry(&mut series, &mut bench, second, time));
     bench.peer.explained(measured)?;
+    for Series { pair, .. } in &series {
+        bench.peer.check(pair)?;
+    }
 
     let mut report = Report {
         version: 2,
         origin,
-        cores: [cores.a, cores.b],
+        place,
         p: 2,
         caches,
-        packet: plan.packet,
+        packet: args.packet as usize,
         seconds: 0.0,
         copies: copies.result().ok_or("no memory was copied")?,
         ways: Vec::new(),
     };
     for one in &series {
-        report.ways.push(result(one, caches, second.is_some())?);
+        report.ways.push(result(one, caches, few)?);
     }
     report.seconds = tenth(bench.seconds());
     #[cfg(feature = "plot")]
@@ -158,15 +209,15 @@ fn run(args: &Args, cores: Cores) -> Result<String> {
     Ok(args.survey.common.printed(&report))
 }
 
-fn result(one: &Series, caches: [usize; 3], enough_cores: bool) -> Result<report::Findings> {
-    let name = one.pair.transport.name();
+fn result(one: &Series, caches: [usize; 3], few_cores: bool) -> Result<report::Findings> {
+    let name = &one.pair.name;
     let borders = borders(one.pair.transport, caches);
     let model = Model::fit(&one.survey, &borders)
         .ok_or_else(|| format!("{name}: no parameters can be read off its points"))?;
     let driver = one.pair.end.endpoint().ok().map(|endpoint| endpoint.driver().word());
     let mut findings = report::Findings::new(name, driver, &one.survey, &borders, &model);
     findings.bandwidth = one.turns.iter().map(Turns::result).collect();
-    if driver.is_some() && !enough_cores {
+    if driver.is_some() && few_cores {
         findings
             .notes
             .push("two threads: both threads of a process shared its core, there were no others".to_string());
@@ -178,13 +229,19 @@ fn result(one: &Series, caches: [usize; 3], enough_cores: bool) -> Result<report
 fn borders(transport: Transport, caches: [usize; 3]) -> Vec<Border> {
     let mut borders = vec![
         Border { name: "line", upto: ONE_LINE },
+        Border { name: "frame", upto: ONE_FRAME },
         Border { name: "L1", upto: caches[0] / 2 },
         Border { name: "L2", upto: caches[1] / 2 },
         Border { name: "L3", upto: caches[2] / 2 },
     ];
+    if transport != Transport::Route {
+        borders.retain(|border| border.upto != ONE_FRAME);
+    }
     // Longer messages have memory of their own, whatever the caches hold.
     let queue = match transport {
-        Transport::Endpoint => Some(Border { name: "edge", upto: max_payload((POOL / 2 / LINE) as u64) }),
+        Transport::Endpoint | Transport::Route => {
+            Some(Border { name: "edge", upto: max_payload((POOL / 2 / LINE) as u64) })
+        }
         Transport::Kernel => Some(Border { name: "pool", upto: POOL - KERNEL_TOKENS }),
         _ => None,
     };
@@ -210,14 +267,17 @@ fn turn(clock: Clock) -> f64 {
 }
 
 fn open(
+    args: &Args,
     transports: &[Transport],
-    plan_of: impl Fn(Transport) -> Plan,
-    quick: bool,
-    peer: &mut Peer,
+    caches: [usize; 3],
+    mut pair: impl FnMut(Transport) -> Result<Pair>,
 ) -> Result<Vec<Series>> {
+    let quick = args.survey.quick;
+    let plan = Plan::new(args.packet as usize, args.longest as usize, quick);
+    let plan_of = |transport| plan.clone().covering(&borders(transport, caches), MAX_SIZE as usize);
     let packets: &[usize] = if quick { &QUICK_PACKETS } else { &PACKETS };
     let one = |&transport: &Transport| {
-        let pair = peer.open(transport, 1, transport.driver().map(|_| POOL), None)?;
+        let pair = pair(transport)?;
         let longest = if transport.is_endpoint() { usize::MAX } else { KERNEL_PACKET };
         let turns = packets.iter().filter(|&&m| m <= longest).map(|&m| Turns::new(m)).collect();
         Ok(Series { pair, survey: Survey::new(plan_of(transport)), turns })
@@ -232,7 +292,7 @@ fn survey(series: &mut [Series], bench: &mut Bench, copies: &mut Copies, time: f
     while rounds == 0 || bench.seconds() < time {
         copies.round();
         for one in &mut *series {
-            let (name, all) = (one.pair.transport.name(), one.survey.points().len());
+            let (name, all) = (one.pair.name.clone(), one.survey.points().len());
             let mut measured = bench.measured(&mut one.pair);
             let enough = |done: usize| {
                 let now = start.elapsed().as_secs_f64();
@@ -256,7 +316,7 @@ fn carry(series: &mut [Series], bench: &mut Bench, second: Option<[usize; 2]>, t
     let mut first = true;
     while first || bench.seconds() < time {
         for one in &mut *series {
-            let name = one.pair.transport.name();
+            let name = one.pair.name.clone();
             for turns in &mut one.turns {
                 let now = bench.seconds();
                 if !first && now > time {

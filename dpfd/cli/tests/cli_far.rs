@@ -1,5 +1,5 @@
-//! `dp bench` and `dp logp` to another node: two nodes at ports of the loopback, and two network namespaces with two routes between
-//! them. No number is judged here: the machine may be busy.
+//! `dp bench`, `dp logp` and `dp cost` to another node: two nodes at ports of the loopback, and two network namespaces with two
+//! routes between them. No number is judged here: the machine may be busy.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -292,12 +292,43 @@ fn the_parameters_of_logp_are_those_of_the_route() {
 }
 
 #[test]
+fn the_cost_model_is_that_of_the_route() {
+    let nodes = Two::at_ports("cost");
+    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
+    let _served = nodes.serve(2, "");
+    let report = nodes.report("cost --node 2 --quick --seconds 1 --longest 65536 --packet 4096 --json");
+    assert!(report["node"] == 2 && report.get("cores").is_none(), "{report}");
+    let page = include_str!("../../../man/dp-cost.1");
+    documented(page, &report);
+    assert_eq!(ways(&report["ways"]), ["udp"]);
+    let way = &report["ways"][0];
+    documented(page, way);
+    assert_eq!(way["driver"], "user");
+    let parameters = way["parameters"].as_array().unwrap();
+    let names: Vec<_> = parameters.iter().map(|parameter| parameter["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["O_s", "g_s", "L", "g_r", "O_r", "U_r", "T"]);
+    let pieces = parameters[0]["pieces"].as_array().unwrap();
+    assert!(pieces.iter().any(|piece| piece["piece"] == "frame" && piece["to"] == 1400), "{way}");
+    for message in way["messages"].as_array().unwrap() {
+        assert!(message["measured"].as_f64().unwrap() > 500.0, "{message}");
+    }
+    // More lies between two gateways than one packet.
+    for packets in way["b_l"]["packets"].as_array().into_iter().flatten() {
+        assert!(packets[1].as_f64().unwrap() > 1.0, "{packets}");
+    }
+    for test in way["bandwidth"].as_array().unwrap() {
+        assert!(test["exchange_threads"]["mb_per_s"].as_f64().unwrap() > 0.0, "{test}");
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_named_with_a_way_out() {
     let nodes = Two::at_ports("wrong");
     let lat = "bench lat --seconds 0.1 --node";
     let none = ["no gateway", "dp node", "DP_RUNTIME_DIR"];
     nodes.told(&format!("{lat} 2"), 1, &none);
     nodes.told("logp --node 2", 1, &none);
+    nodes.told("cost --node 2", 1, &none);
     nodes.told("bench serve", 1, &none);
     let _here = nodes.gateway(1);
     nodes.told(&format!("{lat} 2"), 1, &["node 2 is down", "udp:127.0.0.1:", "dp node"]);
@@ -306,6 +337,7 @@ fn what_cannot_be_measured_is_named_with_a_way_out() {
     nodes.told(&format!("{lat} 2/5000"), 1, &["2/5000", "`dp bench serve --dpid 5000`"]);
     nodes.told(&format!("{lat} 7"), 2, &["node 7", "it has 2", "Usage: dp bench"]);
     nodes.told(&format!("{lat} 1"), 2, &["node 1 is this one", "--node"]);
+    nodes.told("cost --node 7", 2, &["node 7", "it has 2", "Usage: dp cost"]);
     nodes.told(&format!("{lat} 2 --route eth"), 2, &["\"eth\"", "node 2", "these do: udp"]);
     nodes.told(&format!("{lat} beta"), 2, &["beta", "2/1990"]);
     for what in ["waiting", "idle", "crowd"] {

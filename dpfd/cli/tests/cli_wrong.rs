@@ -116,7 +116,8 @@ const WRONG: &[(&str, &str)] = &[
         "cost",
         "{--nosuch} | --ways {nosuch} | --ways tcp,{x} | --packet {x} | --packet {0} | --packet {-1} | --longest {x} | --longest {0} | --cores {x} |
          --cores {0} | --cores 0,{9999} | --cores 0,1,{2} | --seconds {x} | --seconds {0} | --seconds {-1} | --plot {GONE.svg} | --plot x.{txt} |
-         {stray} | --json=1 ~ --json | --ways {} | --quick=1 ~ --quick",
+         {stray} | --json=1 ~ --json | --ways {} | --quick=1 ~ --quick |
+         --node {x} | --node 2 ~ gateway | --route udp ~ --node",
     ),
     (
         "graph",

@@ -51,7 +51,7 @@ impl Turns {
             self.eagain.push(one_direction(n, m, ns, trip));
             let [mine, theirs] = cores.map_or([None; 2], |cores| cores.map(Some));
             let ns = way.both(Task::Threads { packet: m, packets: n, core: theirs }, |way| {
-                threads(way.pair.end.endpoint()?, m, n, mine)
+                threads(way.pair.end.one()?, m, n, mine)
             })?;
             self.threads.push(exchange(n, m, ns));
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dp_measure::cost::probe::{Load, System};
 use dp_measure::stats::{median, undisturbed};
@@ -43,6 +43,11 @@ const ARRIVALS: usize = 256;
 /// How long a computation is, ns, and for each packet that arrives meanwhile: longer than these take.
 const COMPUTATION: [f64; 2] = [20_000.0, 400.0];
 
+/// How long what was sent to another node may be on its way, and how often it is looked whether it is there.
+const ARRIVED: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(1);
+/// So often in a row in vain, and all between two nodes is full.
+const FULL: u32 = 200;
 /// Bytes that a queue is flooded with, at most, and packets.
 const FLOOD: [usize; 2] = [1 << 28, 1 << 20];
 
@@ -60,7 +65,7 @@ impl Measured<'_> {
     /// Packets that are surely taken in while nobody receives.
     fn portion(&self, packet: usize) -> usize {
         match self.pair.transport {
-            Transport::Endpoint | Transport::Kernel => PORTION / (packet + BESIDE),
+            Transport::Endpoint | Transport::Kernel | Transport::Route => PORTION / (packet + BESIDE),
             _ => KERNEL_PORTION / (packet + KERNEL_BESIDE),
         }
     }
@@ -104,6 +109,39 @@ impl Measured<'_> {
         Ok(undisturbed(&mut samples) / 2.0)
     }
 
+    /// Messages that the other node has taken, if it is on one.
+    fn arrived(&self) -> Result<Option<(u64, bool)>> {
+        self.pair.end.one().map_or(Ok(None), |end| end.arrived())
+    }
+
+    /// Waits until it has so many more: what is on its way is not there for a receiver that begins now.
+    fn wait_for(&self, before: Option<(u64, bool)>, packets: usize) -> Result<()> {
+        let Some((before, _)) = before else { return Ok(()) };
+        let end = Instant::now() + ARRIVED;
+        while let Some((now, all)) = self.arrived()? {
+            if all && now >= before + packets as u64 {
+                break;
+            }
+            if Instant::now() > end {
+                return Err(format!(
+                    "{packets} messages were sent, and did not arrive for {} s",
+                    ARRIVED.as_secs()
+                )
+                .into());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// How many turns of a computation are longer than so many packets take to come, where they come from another node.
+    fn turns_for<L: Link>(link: &mut L, into: &mut Walk<'_>, packets: usize, turn: f64) -> io::Result<u32> {
+        let start = Instant::now();
+        link.send(&[1])?;
+        buffer::take(link, into, packets)?;
+        Ok((2.0 * start.elapsed().as_nanos() as f64 / turn) as u32)
+    }
+
     /// Computations in turns with and without packets that arrive meanwhile: how much longer, for each packet.
     fn computations<L: Link>(
         link: &mut L,
@@ -137,9 +175,11 @@ impl System for Measured<'_> {
         // Longer ones are not taken in while nobody receives, or only one.
         let later = packets > 0 || self.pair.transport.is_endpoint();
         let packets = packets.max(1);
+        let before = self.arrived()?;
         self.ready(Task::Take { load, packets, later, timing: Timing::Chunks })?;
         let o_s = self.sent(load, packets, Timing::Chunks)?;
         if later {
+            self.wait_for(before, packets)?;
             self.peer.go_on()?;
         }
         Ok([o_s, self.ns()?])
@@ -149,9 +189,11 @@ impl System for Measured<'_> {
         // All of the program's buffers twice, behind what fills the queue: messages that are predicted come from and go to
         // buffers that were used before, so the second time is the one that counts, which is the faster half.
         let (window, windows) = (window(load.packet), WINDOWS[usize::from(load.packet >= LONG)]);
-        let packets = (windows * window).max(window + 2 * load.packets());
-        self.ready(Task::Take { load, packets, later: false, timing: Timing::Steady })?;
-        let g_s = self.sent(load, packets, Timing::Steady)?;
+        let timing = if self.pair.transport == Transport::Route { Timing::Full } else { Timing::Steady };
+        let fill = timing.fill();
+        let packets = ((windows + fill - 1) * window).max(fill * window + 2 * load.packets());
+        self.ready(Task::Take { load, packets, later: false, timing })?;
+        let g_s = self.sent(load, packets, timing)?;
         Ok([g_s, self.ns()?])
     }
 
@@ -165,12 +207,17 @@ impl System for Measured<'_> {
 
     fn slowdown(&mut self, packet: usize) -> Result<f64> {
         let packets = self.portion(packet).clamp(1, ARRIVALS);
-        self.ready(Task::Feed { packet, packets, times: 2 * COMPUTATIONS })?;
+        let far = self.pair.transport == Transport::Route;
+        self.ready(Task::Feed { packet, packets, times: 2 * COMPUTATIONS + usize::from(far) })?;
         let ns = COMPUTATION[0] + packets as f64 * (COMPUTATION[1] + packet as f64);
-        let (turns, clock) = ((ns / self.turn) as u32, self.clock);
+        let (mut turns, clock, turn) = ((ns / self.turn) as u32, self.clock, self.turn);
         let mut into = self.buffer.walk(Load::whole(packet));
-        let slower =
-            each!(&mut self.pair.end, link => Self::computations(link, &mut into, packets, turns, clock))?;
+        let slower = each!(&mut self.pair.end, link => {
+            if far {
+                turns = turns.max(Self::turns_for(link, &mut into, packets, turn)?);
+            }
+            Self::computations(link, &mut into, packets, turns, clock)
+        })?;
         self.ns()?;
         Ok(slower)
     }
@@ -205,10 +252,17 @@ fn flood(end: &End, packet: usize) -> Result<usize> {
         }
         end => {
             let endpoint = end.endpoint()?;
+            // A gateway makes room as it hands on what it has.
+            let patience = if end.one()?.arrived()?.is_some() { FULL } else { 0 };
+            let mut in_vain = 0;
             endpoint.set_nonblocking(true)?;
             while bytes < most {
                 match endpoint.send(&message) {
-                    Ok(()) => bytes += packet,
+                    Ok(()) => (bytes, in_vain) = (bytes + packet, 0),
+                    Err(Error::WouldBlock) if in_vain < patience => {
+                        in_vain += 1;
+                        std::thread::sleep(LOOK);
+                    }
                     Err(Error::WouldBlock) => break,
                     Err(e) => return Err(e.into()),
                 }

@@ -36,6 +36,8 @@ impl Clock {
 
 /// Bytes of a window: more than an edge takes.
 const WINDOW: usize = 5 << 18;
+/// Of these, what the longest edges of both gateways take.
+const FILL: usize = 8;
 /// Bytes between two readings, about, and packets at most.
 const BYTES: usize = 8192;
 const PACKETS: usize = 64;
@@ -57,10 +59,29 @@ pub enum Timing {
     /// In windows longer than what lies between sender and receiver, behind as much that fills it: while one of them is kept
     /// from its processor, the other's single packets are faster, not slower.
     Steady,
+    /// The same behind so much that gateways between the two are full, too.
+    Full,
 }
 
 impl Timing {
-    /// ns for each of so many packets of `packet` bytes, of which there are two at least if steady.
+    /// Windows that fill what lies between sender and receiver.
+    pub fn fill(self) -> usize {
+        if self == Timing::Full {
+            FILL
+        } else {
+            1
+        }
+    }
+
+    /// Packets that can be timed so, at least.
+    pub fn fewest(self) -> usize {
+        match self {
+            Timing::Whole | Timing::Chunks => 1,
+            Timing::Steady | Timing::Full => self.fill() + 1,
+        }
+    }
+
+    /// ns for each of so many packets of `packet` bytes, of which there are [`fewest`](Self::fewest) or more.
     #[inline(always)]
     pub fn of(
         self,
@@ -72,9 +93,10 @@ impl Timing {
         let (before, chunk) = match self {
             Timing::Whole => (0, packets),
             Timing::Chunks => (0, (BYTES / (packet + BESIDE)).clamp(1, PACKETS)),
-            Timing::Steady => {
-                let window = window(packet).min(packets / 2);
-                (packets - (packets - window) / window * window, window)
+            Timing::Steady | Timing::Full => {
+                let fill = self.fill();
+                let window = window(packet).min(packets / (fill + 1));
+                (packets - (packets - fill * window) / window * window, window)
             }
         };
         step(before)?;
@@ -109,8 +131,11 @@ mod tests {
     #[test]
     fn all_packets_are_sent_however_they_are_timed() {
         let clock = Clock { cost: 0.0 };
-        for (packet, packets) in [(1, 1000), (1, 3), (4096, 7), (1 << 20, 2), (1 << 20, 6)] {
-            for timing in [Timing::Whole, Timing::Chunks, Timing::Steady] {
+        for (packet, packets) in [(1, 1000), (1, 3), (4096, 7), (1 << 20, 2), (1 << 20, 6), (1 << 20, 20)] {
+            for timing in [Timing::Whole, Timing::Chunks, Timing::Steady, Timing::Full] {
+                if packets < timing.fewest() {
+                    continue;
+                }
                 let mut sent = 0;
                 let step = |n| {
                     sent += n;

@@ -81,8 +81,13 @@ impl End {
 
     /// The endpoint, if it is one.
     pub fn endpoint(&self) -> Result<&Endpoint> {
+        Ok(&self.one()?.endpoint)
+    }
+
+    /// The same with what it is for.
+    pub fn one(&self) -> Result<&OneEnd> {
         match self {
-            End::Endpoint(end) => Ok(&end.endpoint),
+            End::Endpoint(end) => Ok(end),
             _ => Err("no endpoint".into()),
         }
     }

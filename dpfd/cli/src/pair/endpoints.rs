@@ -29,6 +29,8 @@ const POOL_OF_MANY: usize = 1 << 20;
 const LONGEST_POOL_OF_MANY: usize = 256 << 20;
 /// How long a receiver spins before it sleeps, ns: it is to spin all the time.
 pub const SPIN: u32 = 100_000_000;
+/// What a program's does that says nothing, ns.
+pub const USUAL_SPIN: u32 = 50_000;
 /// Seconds in which nothing comes, though the other process is there and at it.
 const SILENCE: u32 = 30;
 /// How long two ends on two nodes may take to meet: a route that does not work is found out on the way.
@@ -194,6 +196,21 @@ impl OneEnd {
         self.goes_by_its_route()
     }
 
+    /// How long its receives look, ns.
+    pub fn spin(&self) -> u32 {
+        match self.kind {
+            Kind::Met { .. } => USUAL_SPIN,
+            Kind::Copying | Kind::InPlace => SPIN,
+        }
+    }
+
+    /// Messages that the receiver on another node has, or did have, and whether those are all that gateways know of; none on one
+    /// node.
+    pub fn arrived(&self) -> Result<Option<(u64, bool)>> {
+        let Kind::Met { there, .. } = &self.kind else { return Ok(None) };
+        Ok(Some(routes::arrived(self.endpoint.dpid(), *there)?))
+    }
+
     /// An error if it has a route and that is not the one by which it sends.
     pub fn goes_by_its_route(&self) -> Result<()> {
         let Kind::Met { there, route } = &self.kind else { return Ok(()) };
@@ -204,6 +221,21 @@ impl OneEnd {
     #[inline(always)]
     pub fn recv_from(&mut self, into: &mut [u8]) -> io::Result<(usize, Addr)> {
         recv_from(&self.endpoint, into)
+    }
+
+    /// Receives the next message of the other end; the threads of a process may both do so.
+    #[inline(always)]
+    pub fn take(&self, into: &mut [u8]) -> io::Result<usize> {
+        match self.kind {
+            Kind::Copying => recv_from(&self.endpoint, into).map(|(len, _)| len),
+            Kind::InPlace => recv(&self.endpoint, |message| look_at(message, into)),
+            Kind::Met { there, .. } => loop {
+                let (len, from) = recv_from(&self.endpoint, into)?;
+                if len > 0 && from == there {
+                    return Ok(len);
+                }
+            },
+        }
     }
 
     pub fn send_to(&mut self, message: &[u8], to: Addr) -> io::Result<()> {
@@ -219,16 +251,7 @@ impl Link for OneEnd {
 
     #[inline(always)]
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self.kind {
-            Kind::Copying => recv_from(&self.endpoint, into).map(|(len, _)| len),
-            Kind::InPlace => recv(&self.endpoint, |message| look_at(message, into)),
-            Kind::Met { there, .. } => loop {
-                let (len, from) = recv_from(&self.endpoint, into)?;
-                if len > 0 && from == there {
-                    return Ok(len);
-                }
-            },
-        }
+        self.take(into)
     }
 }
 

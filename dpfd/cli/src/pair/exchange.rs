@@ -4,17 +4,13 @@ use std::io;
 use std::time::Instant;
 
 use dp_measure::cost::bandwidth::ACK;
-use dpfd::Endpoint;
 
 use super::buffer::{self, Walk};
 use super::cores;
-use super::endpoints::{patiently, recv_from, SPIN};
+use super::endpoints::{patiently, OneEnd, USUAL_SPIN};
 use super::link::Link;
 use super::Result;
 use crate::signals::Also;
-
-/// How long a receiver spins that shares its core with the sender, ns: the library's default.
-const SHARED_SPIN: u32 = 50_000;
 
 /// Meets the other process, then sends and receives so many packets, by turns; ns behind the meeting.
 pub fn by_turns<L: Link>(link: &mut L, mut walk: Walk<'_>, packets: usize, ahead: usize) -> io::Result<f64> {
@@ -32,11 +28,13 @@ pub fn by_turns<L: Link>(link: &mut L, mut walk: Walk<'_>, packets: usize, ahead
 }
 
 /// The same with a thread that sends and one that receives, on `core` if there is one for it.
-pub fn threads(endpoint: &Endpoint, packet: usize, packets: usize, core: Option<usize>) -> Result<f64> {
+pub fn threads(end: &OneEnd, packet: usize, packets: usize, core: Option<usize>) -> Result<f64> {
+    let endpoint = &end.endpoint;
     patiently(|| endpoint.send(&[0; ACK]))?;
-    recv_from(endpoint, &mut [0; ACK])?;
+    end.take(&mut [0; ACK])?;
     if core.is_none() {
-        endpoint.set_spin(SHARED_SPIN);
+        // It may share its core with the sender.
+        endpoint.set_spin(USUAL_SPIN);
     }
     let start = Instant::now();
     let received = std::thread::scope(|scope| {
@@ -47,7 +45,7 @@ pub fn threads(endpoint: &Endpoint, packet: usize, packets: usize, core: Option<
             }
             let mut into = vec![1; packet];
             for _ in 0..packets {
-                recv_from(endpoint, &mut into)?;
+                end.take(&mut into)?;
             }
             Ok::<(), io::Error>(())
         });
@@ -57,6 +55,6 @@ pub fn threads(endpoint: &Endpoint, packet: usize, packets: usize, core: Option<
         Ok::<(), Box<dyn std::error::Error>>(sent?)
     });
     let ns = start.elapsed().as_nanos() as f64;
-    endpoint.set_spin(SPIN);
+    endpoint.set_spin(end.spin());
     received.map(|()| ns)
 }

@@ -48,6 +48,8 @@ pub enum Job {
 
 /// Of messages and buffers that another node may ask for, bytes: what no measurement needs more of.
 const LARGEST: usize = 1 << 26;
+/// The same of packets.
+const MOST: usize = 1 << 21;
 
 impl Job {
     /// How often it is answered.
@@ -64,7 +66,7 @@ impl Job {
         match self {
             Job::Meet { pool, .. } => pool.is_none_or(|bytes| bytes <= 2 * LARGEST),
             Job::On { task, .. } => task.is_for_nodes(),
-            Job::Check { .. } | Job::Close => true,
+            Job::Check { .. } | Job::Close | Job::Go => true,
             _ => false,
         }
     }
@@ -77,7 +79,16 @@ impl Task {
             Task::Echo { load } => some(load.packet) && some(load.spread),
             Task::Drain { size } => some(size),
             Task::Reply(load) => some(load.size) && some(load.reply),
-            _ => false,
+            Task::Take { load, packets, timing, .. } => {
+                some(load.packet) && some(load.spread) && (timing.fewest()..=MOST).contains(&packets)
+            }
+            Task::Feed { packet, packets, .. } => some(packet) && packets <= MOST,
+            Task::Empty { packet, bytes } => some(packet) && bytes / packet <= MOST,
+            Task::Acknowledge { packet, packets } | Task::Exchange { packet, packets, .. } => {
+                some(packet) && packets <= MOST
+            }
+            Task::Threads { packet, packets, core } => some(packet) && packets <= MOST && core.is_none(),
+            Task::ReplyToAll { .. } | Task::Stream { .. } => false,
         }
     }
 }

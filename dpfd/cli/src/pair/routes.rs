@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use dp_node::status::{Gateway, Other};
+use dp_node::status::{Flow, Gateway, Other};
 use dpfd::addr::OWN_NID;
 use dpfd::{Addr, Dpid, Nid};
 
@@ -205,10 +205,7 @@ impl Far {
 /// It does not, or the gateway is gone; in words.
 pub fn goes_by(name: &str, here: Dpid, there: Addr) -> std::result::Result<(), String> {
     let gateway = gateway()?;
-    let node = gateway.nodes.iter().find(|node| node.nid == there.nid);
-    let [here, to] = [here.to_string(), there.to_string()];
-    let flow = node.and_then(|node| node.flows.iter().find(|flow| flow.here == here && flow.there == to));
-    let by = match flow.map(|flow| flow.route.as_deref()) {
+    let by = match flow(&gateway, here, there).map(|flow| flow.route.as_deref()) {
         Some(Some(by)) if by == name => return Ok(()),
         Some(Some(by)) => format!("messages went by {by}"),
         Some(None) => "the node is down".into(),
@@ -218,6 +215,23 @@ pub fn goes_by(name: &str, here: Dpid, there: Addr) -> std::result::Result<(), S
         "route {name} from node {} to node {} does not work: {by}; `dp ls` shows the routes between nodes",
         gateway.nid, there.nid
     ))
+}
+
+/// How many messages of endpoint `here` are with their receiver `there`, and whether the gateway has no others.
+///
+/// # Errors
+///
+/// The gateway is gone; in words.
+pub fn arrived(here: Dpid, there: Addr) -> std::result::Result<(u64, bool), String> {
+    let gateway = gateway()?;
+    Ok(flow(&gateway, here, there).map_or((0, true), |flow| (flow.messages_out, flow.waiting == 0)))
+}
+
+/// The flow between the two, seen from here.
+fn flow(gateway: &Gateway, here: Dpid, there: Addr) -> Option<&Flow> {
+    let node = gateway.nodes.iter().find(|node| node.nid == there.nid)?;
+    let [here, there] = [here.to_string(), there.to_string()];
+    node.flows.iter().find(|flow| flow.here == here && flow.there == there)
 }
 
 #[cfg(test)]

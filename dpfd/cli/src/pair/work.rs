@@ -123,7 +123,7 @@ fn work(control: &Control, ends: &mut [End], task: Task, buffer: &mut Buffer, cl
         (Task::Echo { .. }, [End::Floor(floor), ..]) => floor.echo()?,
         (Task::ReplyToAll { load, senders }, ends) => reply_to_all(ends, load, senders)?,
         (Task::Threads { packet, packets, core }, [end, ..]) => {
-            let ns = exchange::threads(end.endpoint()?, packet, packets, core)?;
+            let ns = exchange::threads(end.one()?, packet, packets, core)?;
             return Ok(Done { ns, ..Done::default() });
         }
         (task, ends) => return each!(&mut ends[0], link => on_link(control, link, task, buffer, clock)),

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::fit::{compare, latencies, points, Border, Compared, Model, Pieces, Room};
 use super::model::{Bound, Costs, Linear};
 use super::probe::{Load, Survey, What};
-use crate::origin::Origin;
+use crate::origin::{Origin, Place};
 use crate::printed::tenth;
 use crate::stats::{median, quartile_half, Estimate};
 
@@ -17,8 +17,9 @@ pub struct Report {
     pub version: u32,
     /// Where, when and by what.
     pub origin: Origin,
-    /// Cores of the process that sends first and of the other one.
-    pub cores: [usize; 2],
+    /// Cores of the process that sends first and of the other one, or the other one's node.
+    #[serde(flatten)]
+    pub place: Place,
     /// p: processes that take part.
     pub p: u32,
     /// What these cores' caches hold: the first, the second, the last level.
@@ -350,7 +351,7 @@ fn notes(survey: &Survey, model: &Model, b: &Costs, messages: &[Message], errors
     }
     if points(survey, What::Slowdown, 0).iter().all(|(_, e)| e.ns.abs() <= e.half.max(1.0)) {
         notes.push(
-            "O_r cannot be told from 0: packets are put in place by their sender's processor, not by the receiver's"
+            "O_r cannot be told from 0: packets are put in place by other processors than the receiver's"
                 .to_string(),
         );
     }

@@ -1,19 +1,22 @@
 //! The tables for people.
 
 use super::report::{Bandwidth, Findings, Message, Parameter, Rate, Report};
+use crate::origin::Place;
 use crate::printed::{half, Printed};
 
 impl Printed for Report {
     fn text(&self) -> String {
-        let [a, b] = self.cores;
         let [l1, l2, l3] = self.caches.map(bytes);
         let mut text = format!(
-            "Cost model between cores {a} and {b}, p = {}, packets of b = {} bytes, {:.0} s; caches of {l1}, {l2}, {l3}\n\n",
-            self.p, self.packet, self.seconds
+            "Cost model {}, p = {}, packets of b = {} bytes, {:.0} s; caches of {l1}, {l2}, {l3}\n\n",
+            self.place.words(),
+            self.p,
+            self.packet,
+            self.seconds
         );
         text += &lines(["", "packets"], "Memory copies", &self.copies);
         for way in &self.ways {
-            text += &way.text(self.packet);
+            text += &way.text(self.packet, self.place);
         }
         text += &format!("\n{}\n", self.origin.line());
         text
@@ -21,7 +24,7 @@ impl Printed for Report {
 }
 
 impl Findings {
-    fn text(&self, packet: usize) -> String {
+    fn text(&self, packet: usize, place: Place) -> String {
         let driver = self.driver.as_deref().map_or(String::new(), |driver| format!(", {driver} driver"));
         let title = format!("{}{driver}, {} rounds", self.way, self.rounds);
         let mut text = format!("\n{}", lines(["piece", "packets"], &title, &self.parameters));
@@ -46,7 +49,7 @@ impl Findings {
             c.bound.word()
         );
         text += &self.messages_text();
-        text += &self.bandwidth_text();
+        text += &self.bandwidth_text(place);
         for note in &self.notes {
             text += &format!("{}: {note}\n", self.way);
         }
@@ -74,7 +77,7 @@ impl Findings {
         text
     }
 
-    fn bandwidth_text(&self) -> String {
+    fn bandwidth_text(&self, place: Place) -> String {
         if self.bandwidth.is_empty() {
             return String::new();
         }
@@ -93,7 +96,10 @@ impl Findings {
                 [Some(*one_direction), *one_direction_eagain, Some(*exchange), *exchange_threads].map(cell);
             text += &format!("{packet:>10}{}\n", cells.concat());
         }
-        text += "All with the reliable layer: a local way loses nothing, and has no other.\n";
+        text += match place {
+            Place::Cores(_) => "All with the reliable layer: a local way loses nothing, and has no other.\n",
+            Place::Node(_) => "All with the reliable layer.\n",
+        };
         text
     }
 }

@@ -4,6 +4,7 @@ use super::pipeline::{linear, Pipeline};
 use crate::cost::fit::{Border, Model};
 use crate::cost::probe::{Plan, Survey};
 use crate::cost::report::{Bandwidth, Errors, Findings, Parameter, Rate, Report};
+use crate::origin::Place;
 use crate::printed::Printed;
 use crate::tests::here;
 
@@ -22,7 +23,7 @@ fn report_with(mut system: Pipeline, borders: &[Border]) -> Report {
     Report {
         version: 2,
         origin: here(),
-        cores: [2, 3],
+        place: Place::Cores([2, 3]),
         p: 2,
         caches: [32 << 10, 512 << 10, 32 << 20],
         packet: 1024,
