@@ -35,8 +35,8 @@ struct Args {
     #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
-    /// Only these rows; can be given several times.
-    #[arg(long, value_name = "NAME")]
+    /// Only these rows.
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     only: Vec<Name>,
 
     /// About how long one run takes, in seconds; iperf3 takes whole ones.

@@ -28,7 +28,7 @@ legs[], reason, fault}}. Fields can be added; none changes its meaning while ver
 #[command(name = "programs_matrix", after_help = AFTER_HELP)]
 struct Args {
     /// Only these rows.
-    #[arg(long, value_name = "NAME", num_args = 1.., value_parser = row)]
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = row)]
     only: Vec<&'static Row>,
 
     /// Checks only, natively and with the shim on both sides: a few seconds a row.

@@ -66,6 +66,16 @@ fn ip(words: &[&str]) {
 
 /// What `dp ls` says of the client's connection: `channel`, or why it is on TCP. The rules are the environment's.
 fn becomes(server: &Host, client: &Host, environment: &[(&str, &str)]) -> [String; 2] {
+    between(server, client, environment, |pids| pids.map(listed))
+}
+
+/// What is seen of the two, by number, while their connection is open.
+fn between<T>(
+    server: &Host,
+    client: &Host,
+    environment: &[(&str, &str)],
+    look: impl FnOnce([i32; 2]) -> T,
+) -> T {
     let folder = TempDir::new();
     let mut jobs = [("server", server), ("client", client)]
         .map(|(role, host)| host.start(role, folder.path(), environment));
@@ -73,15 +83,7 @@ fn becomes(server: &Host, client: &Host, environment: &[(&str, &str)]) -> [Strin
     await_that("the exchanges", Duration::from_secs(10), || {
         exchanged.exists() || jobs.iter_mut().any(|job| job.ended().is_some())
     });
-    let said = [0, 1].map(|n| match product::family(jobs[n].pid().as_raw()) {
-        Some(family) if family.channels == 1 => "channel".to_owned(),
-        Some(family) => {
-            let reasons = family.connections.iter().filter_map(|c| c.reason.as_ref());
-            reasons.chain(family.on_tcp.keys()).next().cloned().unwrap_or_default()
-        }
-        // Nothing has asked for one.
-        None => "on TCP".to_owned(),
-    });
+    let said = look([0, 1].map(|n| jobs[n].pid().as_raw()));
     std::fs::write(folder.file("new"), "1\n").expect("the mark");
     std::fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -90,6 +92,18 @@ fn becomes(server: &Host, client: &Host, environment: &[(&str, &str)]) -> [Strin
         assert!(ended.ok() && ended.transcript == expected, "{}", ended.text());
     }
     said
+}
+
+fn listed(pid: i32) -> String {
+    match product::family(pid) {
+        Some(family) if family.channels == 1 => "channel".to_owned(),
+        Some(family) => {
+            let reasons = family.connections.iter().filter_map(|c| c.reason.as_ref());
+            reasons.chain(family.on_tcp.keys()).next().cloned().unwrap_or_default()
+        }
+        // Nothing has asked for one.
+        None => "on TCP".to_owned(),
+    }
 }
 
 const CHANNEL: [&str; 2] = ["channel"; 2];
@@ -150,7 +164,7 @@ fn what_rules_say_of_localhost_holds_for_each_of_its_addresses() {
 }
 
 #[test]
-fn to_another_host_it_stays_on_tcp() {
+fn to_another_network_namespace_it_stays_on_tcp_and_dp_doctor_names_the_other_end() {
     let _turn = product::alone();
     if !root() {
         return;
@@ -162,6 +176,14 @@ fn to_another_host_it_stays_on_tcp() {
         host.ip("link set v0 up");
     }
     assert_eq!(becomes(&host, &other, &[("COMPAT_LISTEN", "10.78.0.1"), ALL]), ["on TCP"; 2]);
+    // By the default rules, which ask for no channel there.
+    let (said, pids) = between(&host, &other, &[("COMPAT_LISTEN", "10.78.0.1")], |pids| {
+        (pids.map(|pid| product::doctor(&[&pid.to_string()])), pids)
+    });
+    for (said, with) in said.iter().zip([pids[1], pids[0]]) {
+        let line = format!("network: 1 open with addresses ({with}), in another network namespace");
+        assert!(said.contains(&line) && said.contains("let both share one network namespace"), "{said}");
+    }
 }
 
 #[test]

@@ -102,6 +102,13 @@ fn families() -> Vec<Family> {
     listing.families
 }
 
+/// What `dp doctor` prints.
+pub fn doctor(arguments: &[&str]) -> String {
+    let dp = programs::target_dir().join("release/dp");
+    let said = Command::new(&dp).arg("doctor").args(arguments).output().expect("dp");
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
 /// How many connections of the process became channels.
 pub fn channels(pid: i32) -> u64 {
     family(pid).map_or(0, |family| family.channels)

@@ -1,6 +1,7 @@
 //! `dp doctor`: why a program is, or is not, on channels, and what would change that; whether a host is fit for them.
 
 mod advice;
+mod beyond;
 mod gateway;
 mod host;
 mod names;

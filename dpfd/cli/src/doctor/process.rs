@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use dp_channel::family::Reason;
 
-use super::{advice, host, neighbours, variables, Finding, Verdict};
+use super::{advice, beyond, host, neighbours, variables, Finding, Verdict};
 use crate::ls::families::{Family, State};
 use crate::ls::processes;
 use crate::program::Starter;
@@ -113,6 +113,7 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
     }
     if matches!(family.state, State::On | State::Idle) {
         found.extend(neighbours::examine(pid, family, families));
+        found.extend(beyond::examine(pid));
     }
     found
 }

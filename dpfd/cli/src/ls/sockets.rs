@@ -1,9 +1,9 @@
 //! What the kernel knows of TCP sockets: their addresses, and which processes have them.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
+use std::{fs, io};
 
 use super::processes;
 
@@ -21,6 +21,10 @@ pub struct Sockets {
 struct Table {
     by_ends: HashMap<(SocketAddr, SocketAddr), u64>,
     by_inode: HashMap<u64, (SocketAddr, SocketAddr)>,
+    /// Those in both of whose directions bytes may come.
+    established: HashSet<u64>,
+    /// Both ends of all, those too that nobody has yet, and what has the number there, or 0.
+    all: Vec<(SocketAddr, SocketAddr, u64)>,
     listening: HashSet<SocketAddr>,
 }
 
@@ -33,6 +37,16 @@ pub struct Within {
     pub accepted: bool,
     /// The processes that have the other end.
     pub with: HashSet<u32>,
+}
+
+/// A connection of a process whose other end is not in its network namespace.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Beyond {
+    pub own: SocketAddr,
+    pub other: SocketAddr,
+    /// The processes that have the other end, in another network namespace of this machine; none: they may not be seen. `None`: it
+    /// is in no namespace that may be.
+    pub with: Option<HashSet<u32>>,
 }
 
 impl Sockets {
@@ -51,9 +65,7 @@ impl Sockets {
 
     /// The open connections of process `pid` within its host.
     pub fn within(&mut self, pid: u32) -> Vec<Within> {
-        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let inodes: HashSet<u64> =
-            fds.filter_map(|fd| socket(&fs::read_link(fd.path()).ok()?.to_string_lossy())).collect();
+        let inodes = sockets_of(pid);
         let Some(table) = self.table(pid) else { return Vec::new() };
         let mut found: Vec<(SocketAddr, SocketAddr, bool, u64)> = Vec::new();
         for inode in inodes {
@@ -67,6 +79,34 @@ impl Sockets {
         let with = |back| owners.get(&back).cloned().unwrap_or_default();
         let within = |(own, other, accepted, back)| Within { own, other, accepted, with: with(back) };
         found.into_iter().map(within).collect()
+    }
+
+    /// The established connections of process `pid` whose other end is not in its network namespace, and whether there may be
+    /// namespaces of this machine that could not be looked into.
+    pub fn beyond(&mut self, pid: u32) -> (Vec<Beyond>, bool) {
+        let inodes = sockets_of(pid);
+        let Some(table) = self.table(pid) else { return (Vec::new(), false) };
+        let mut open: Vec<(SocketAddr, SocketAddr, bool)> = Vec::new();
+        for inode in inodes.iter().filter(|inode| table.established.contains(inode)) {
+            let (own, other) = table.by_inode[inode];
+            let accepted = table.listens(own);
+            if !other.ip().is_loopback() && table.counterpart(own, other, accepted).is_none() {
+                open.push((own, other, accepted));
+            }
+        }
+        if open.is_empty() {
+            return (Vec::new(), false);
+        }
+        open.sort_unstable();
+        let (others, hidden) = other_spaces(pid);
+        let mut found = Vec::new();
+        for (own, other, accepted) in open {
+            let back = others.iter().find_map(|&one| self.table(one)?.counterpart(own, other, accepted));
+            let with = back
+                .map(|inode| self.owners.get_or_insert_with(owners).get(&inode).cloned().unwrap_or_default());
+            found.push(Beyond { own, other, with });
+        }
+        (found, hidden)
     }
 
     fn table(&mut self, pid: u32) -> Option<&Table> {
@@ -88,6 +128,15 @@ impl Table {
         any(end.ip()) || any(Ipv4Addr::UNSPECIFIED.into()) || any(Ipv6Addr::UNSPECIFIED.into())
     }
 
+    /// The number of the socket at the other end of a connection; 0: nobody has it yet. Where one of the addresses was translated
+    /// on the way, both sockets still have that of the connecting one.
+    fn counterpart(&self, own: SocketAddr, other: SocketAddr, accepted: bool) -> Option<u64> {
+        let is_it = |its: SocketAddr, its_other: SocketAddr| {
+            (its, its_other) == (other, own) || if accepted { its == other } else { its_other == own }
+        };
+        self.all.iter().find(|&&(its, its_other, _)| is_it(its, its_other)).map(|&(_, _, inode)| inode)
+    }
+
     /// The lines of /proc/net/tcp or tcp6.
     fn add(&mut self, text: &str) {
         for line in text.lines().skip(1) {
@@ -100,7 +149,11 @@ impl Table {
             }
             // What nobody has, or nobody yet, has number 0.
             let inode = fields.get(9).and_then(|n| n.parse().ok()).filter(|&n: &u64| n != 0);
+            self.all.push((own, other, inode.unwrap_or(0)));
             if let Some(inode) = inode {
+                if fields.get(3) == Some(&"01") {
+                    self.established.insert(inode);
+                }
                 self.by_ends.insert((own, other), inode);
                 self.by_inode.insert(inode, (own, other));
             }
@@ -133,6 +186,27 @@ fn address(text: &str) -> Option<SocketAddr> {
 
 fn socket(link: &str) -> Option<u64> {
     link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// The numbers of the sockets that a process has.
+fn sockets_of(pid: u32) -> HashSet<u64> {
+    let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    fds.filter_map(|fd| socket(&fs::read_link(fd.path()).ok()?.to_string_lossy())).collect()
+}
+
+/// A process of each network namespace but that of `pid`, and whether there are processes whose namespace this user may not see.
+fn other_spaces(pid: u32) -> (Vec<u32>, bool) {
+    let space = |pid: u32| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
+    let mut seen: HashSet<u64> = space(pid).into_iter().collect();
+    let (mut found, mut hidden) = (Vec::new(), false);
+    for one in processes::numbers().unwrap_or_default() {
+        match space(one) {
+            Ok(space) if seen.insert(space) => found.push(one),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => hidden = true,
+            _ => {}
+        }
+    }
+    (found, hidden)
 }
 
 fn owners() -> HashMap<u64, HashSet<u32>> {
@@ -177,6 +251,31 @@ mod tests {
         assert_eq!(address("0100007F"), None);
         assert_eq!(address("0100007:1F90"), None);
         assert_eq!(address("0100007F0100007F:1F90"), None);
+    }
+
+    #[test]
+    fn the_other_end_is_known_by_the_connecting_one_where_an_address_was_translated() {
+        let end = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let mut table = Table::default();
+        // 10.0.0.1:80 of 10.0.0.9:40000, and 10.0.0.1:40001 to 10.0.0.7:81.
+        table.add(
+            "head
+   0: 0100000A:0050 0900000A:9C40 01 0:0 0:0 0 0 0 78 1
+   1: 0100000A:9C41 0700000A:0051 01 0:0 0:0 0 0 0 0 1
+",
+        );
+        let (own, client) = (end("10.0.0.1:80"), end("10.0.0.9:40000"));
+        assert_eq!(table.counterpart(client, own, false), Some(78));
+        assert_eq!(table.counterpart(client, end("10.1.1.1:8080"), false), Some(78), "translated");
+        assert_eq!(table.counterpart(end("10.0.0.9:40001"), own, false), None, "another client of it");
+        assert_eq!(table.counterpart(end("10.0.0.7:81"), end("10.0.0.1:40001"), true), Some(0));
+        assert_eq!(
+            table.counterpart(end("10.3.3.3:8081"), end("10.0.0.1:40001"), true),
+            Some(0),
+            "translated"
+        );
+        assert_eq!(table.counterpart(end("10.0.0.7:81"), end("10.0.0.1:40002"), true), None);
+        assert!(table.established.contains(&78));
     }
 
     #[test]

@@ -128,6 +128,39 @@ fn json_has_the_documented_fields() {
         "gateway": null,
     });
     assert_eq!(json, expected);
+    documented(&json);
+    documented(
+        &serde_json::json!({ "gateway": serde_json::from_str::<serde_json::Value>(GATEWAY).unwrap() }),
+    );
+}
+
+/// Each name in it stands in a list of dp-ls(1), but for reasons, which dp-preload(7) has.
+fn documented(of: &serde_json::Value) {
+    let page = include_str!("../../../../man/dp-ls.1");
+    let lists = page.split(".Bd -literal").skip(1).filter_map(|rest| rest.split(".Ed").next());
+    // What is told of them stands further to the right.
+    let lines = lists.flat_map(str::lines).filter(|line| line.len() - line.trim_start().len() <= 8);
+    let words: Vec<&str> = lines.flat_map(names).collect();
+    match of {
+        serde_json::Value::Object(fields) => {
+            for (field, value) in fields {
+                assert!(words.contains(&field.as_str()), "dp-ls(1) does not tell of {field}");
+                if field != "on_tcp" {
+                    documented(value);
+                }
+            }
+        }
+        serde_json::Value::Array(all) => all.iter().for_each(documented),
+        _ => {}
+    }
+}
+
+/// What a line of the list explains.
+fn names(line: &str) -> impl Iterator<Item = &str> {
+    let mut more = true;
+    let leading =
+        line.split_whitespace().take_while(move |word| std::mem::replace(&mut more, word.ends_with(',')));
+    leading.map(|word| word.trim_end_matches([',', '[', ']', ':']))
 }
 
 /// As a gateway writes it.

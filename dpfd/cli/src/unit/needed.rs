@@ -132,7 +132,7 @@ impl Needed {
     fn surroundings(&mut self, unit: &Unit) {
         let own = unit.is_on("PrivateNetwork") || unit.value("NetworkNamespacePath").is_some();
         if own {
-            let text = "it has a network namespace of its own: channels are possible inside of it only, all else stays on TCP (remote)";
+            let text = "it has a network namespace of its own: channels are possible inside of it only, all else stays on TCP (dp doctor names the other ends)";
             self.notes.push(text.into());
         }
         let soft = unit.value("LimitNOFILE").and_then(|limit| limit.split(':').next()?.parse::<u64>().ok());
