@@ -14,8 +14,6 @@ mod loom_followed;
 #[cfg(loom)]
 mod loom_group;
 #[cfg(loom)]
-mod loom_holders;
-#[cfg(loom)]
 mod loom_itself;
 #[cfg(loom)]
 mod loom_leave;

@@ -16,7 +16,7 @@
 mod arenas;
 mod conn;
 mod end;
-pub(crate) mod holders;
+mod holders;
 mod lock;
 mod member;
 mod reason;
