@@ -114,7 +114,7 @@ static void look(const char *what, int (*call)(void)) {
         CHECK(n == -1 && (error == EINTR || error == EAGAIN));
         interrupted += error == EINTR;
         /* One who is woken by the signal and gets no processor before the limit is told of that first, and runs the handler then. */
-        slept_through += error == EAGAIN && ran != before && when > start + 3000 && end - when > 10000000;
+        slept_through += error == EAGAIN && ran != before && when > start + 3000 && (int64_t)(end - when) > 10000000;
     }
     MUST(timer_delete(timer));
     /* A processor that was taken away between the clock and the call makes a few. */

@@ -12,6 +12,7 @@ pub use fork::{
     child_of_fork, forget_fork, fork_failed, hold, no_fork_yet, parent_of_fork, prepare_fork, register,
     reserve, Prepared,
 };
+pub use late::release_reserved;
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;

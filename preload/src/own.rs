@@ -65,10 +65,13 @@ pub fn forget(fd: i32) {
 /// Closes a descriptor of ours whose entry is `word`, in one step for threads of the program that want its number: what they put there
 /// meanwhile would be closed in its place.
 fn close_as(fd: i32, word: u32) {
+    // A handler that wants the number would wait for what it has interrupted, and one that leaves would leave it half done.
+    let blocked = raw::block_signals();
     if fdtable::change_own(fd, word) {
         raw::close(fd);
         fdtable::changed(fd, word);
     }
+    raw::set_blocked_signals(blocked);
 }
 
 /// A descriptor of ours, and which one. The program may put something else at its number, and close that; then another one of ours

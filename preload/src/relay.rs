@@ -71,8 +71,8 @@ pub fn put_at(end: i32, fd: i32) {
 
 /// A place among the members for a process that has connection `c`.
 fn reserve(family: Family, c: &Conn) -> Option<u32> {
-    let n = life::reserve(family, b"dp-relay")?;
     let me = state::member_if_joined()?;
+    let n = life::reserve(family, b"dp-relay")?;
     if !life::hold(family, family.entry_of(c), n, me) {
         family.member(n as usize).clear();
         return None;
@@ -82,7 +82,7 @@ fn reserve(family: Family, c: &Conn) -> Option<u32> {
 
 /// There is no such process after all.
 fn release(family: Family, c: &Conn, n: u32) {
-    family.holders(c).remove(n);
+    life::release_reserved(family, family.entry_of(c), n);
     family.member(n as usize).clear();
 }
 

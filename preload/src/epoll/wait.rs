@@ -266,8 +266,10 @@ impl<'a> Wait<'a> {
                 turns = 0;
             }
             in_vain = if got > 0 { in_vain + 1 } else { 0 };
+            if in_vain >= spin::IN_VAIN && !set.woke_in_vain(in_vain, &mut w) {
+                in_vain = 0;
+            }
             if in_vain >= spin::IN_VAIN {
-                set.woke_in_vain(in_vain, &mut w);
                 locked.unlock();
                 spin::rest_in_vain(in_vain);
                 locked = self.place.lock(self.i)?;

@@ -464,6 +464,10 @@ impl World for Ground<'_> {
         self.place.relatives.began()
     }
 
+    fn relatives_may_come(&self) -> bool {
+        self.place.relatives.may_come()
+    }
+
     fn is_open(&self, set: SetName) -> bool {
         super::is_open(set)
     }

@@ -26,6 +26,11 @@ fn release_within(family: Family, i: u32, n: u32, whose: Whose, tries: u32) -> b
     !family.holders(family.conn(i)).remove(n) || end_within(family, i, n, whose, tries)
 }
 
+/// The reserved member `n`, which nobody became, has connection `i` no more.
+pub fn release_reserved(family: Family, i: u32, n: u32) {
+    release(family, i, n, Whose::Ours);
+}
+
 /// Nobody has connection `i` any more, and member `n` is the one who has found that.
 pub(super) fn end(family: Family, i: u32, n: u32, whose: Whose) -> bool {
     end_within(family, i, n, whose, TRIES)

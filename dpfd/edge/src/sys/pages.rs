@@ -91,6 +91,7 @@ impl<T: Copy> Pages<T> {
 
     /// Says that its entries are there, and what it has room for; not less than before.
     fn has(&mut self, at: *mut T, room: usize) {
+        compiler_fence(Ordering::SeqCst);
         self.at = at;
         compiler_fence(Ordering::SeqCst);
         self.room = room;

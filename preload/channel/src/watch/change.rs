@@ -16,8 +16,8 @@ impl Set {
             self.use_both(w);
         }
         if let (Target::Conn(conn), Some((events, _))) = (target, event) {
-            // Before the kernel has it: of the one event of it a relative may be told.
-            if events & ONESHOT != 0 && self.is_shared(w) {
+            // Before the kernel has it: of the one event of it a relative may be told, and one that has not begun yet, as well.
+            if events & ONESHOT != 0 && (self.is_shared(w) || w.relatives_may_come()) {
                 w.asks_for_one(conn);
             }
         }

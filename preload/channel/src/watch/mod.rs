@@ -145,6 +145,8 @@ pub trait World {
     fn expose(&mut self, set: SetName, more: bool);
     /// Whether a relative that has inherited this set has begun to use it.
     fn relatives_began(&self) -> bool;
+    /// Whether there is one that may begin to use it at any moment.
+    fn relatives_may_come(&self) -> bool;
     /// Whether this process has another set open.
     fn is_open(&self, set: SetName) -> bool;
     /// Place `at` of the list that is looked at without the lock.
@@ -326,13 +328,17 @@ impl Set {
         self.waiters.sleeps(tid, asleep);
     }
 
-    /// The kernel has ended the sleep of a thread so many times in a row, and there was nothing to report.
-    pub fn woke_in_vain(&self, times: u32, w: &mut impl World) {
+    /// The kernel has ended the sleep of a thread so many times in a row, and there was nothing to report. Whether it has something
+    /// all the same: else other threads were quicker each time, and no sleep ends for nothing.
+    pub fn woke_in_vain(&self, times: u32, w: &mut impl World) -> bool {
+        let mut has = false;
         for r in 0..self.rows.high() {
             if let Some(conn) = self.conn_of(r).filter(|_| w.has_bytes(self.rows.get(r).io)) {
                 w.woke_in_vain(conn, self.rows.get(r).io, times);
+                has = true;
             }
         }
+        has
     }
 
     /// The set's own readiness is about to be watched: it has to be the kernel's. Or no more.

@@ -105,6 +105,8 @@ pub(super) struct Kernel {
     pub(super) has_no_kick: bool,
     /// A child uses the set.
     pub(super) relatives_began: bool,
+    /// There is one that has not used it yet.
+    pub(super) has_child: bool,
     /// The one group's word.
     pub(super) group: Group,
 }
@@ -365,6 +367,9 @@ impl World for Kernel {
     }
     fn relatives_began(&self) -> bool {
         self.relatives_began
+    }
+    fn relatives_may_come(&self) -> bool {
+        self.has_child && !self.relatives_began
     }
     fn is_open(&self, set: SetName) -> bool {
         set == self.inner() && self.numbers.values().any(|&file| file == INNER)

@@ -211,8 +211,10 @@ fn a_bell_that_may_have_been_a_relatives_one_event_is_told() {
     set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((IN, 100)), &mut kernel).unwrap();
     kernel.relatives_began = true;
     assert!(told(&mut set, &mut kernel, None, &[(IN, 100)]).is_empty());
-    // By a set of the same.
+    // By a set of the same, and before a child has begun to use that.
+    (kernel.relatives_began, kernel.has_child) = (false, true);
     set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((ONE, 100)), &mut kernel).unwrap();
+    kernel.relatives_began = true;
     set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((IN, 100)), &mut kernel).unwrap();
     assert_eq!(told(&mut set, &mut kernel, None, &[(IN, 100)]), [(IN, 100)]);
 }
