@@ -1,8 +1,8 @@
 //! The paper's tests of bandwidth: 10 MB in one direction and an acknowledgement of 4 bytes, 10 MB in both, by one thread and
 //! by two that share the endpoint.
 
-use std::os::fd::AsFd;
-use std::time::Instant;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use dp_measure::cost::bandwidth::{exchange, one_direction, packets, ACK};
 use dp_measure::cost::probe::{Load, System};
@@ -13,6 +13,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use super::system::{Measured, KERNEL_BESIDE, KERNEL_PORTION};
 use crate::pair::buffer;
 use crate::pair::end::each;
+use crate::pair::endpoints::{waited, SILENCE};
 use crate::pair::exchange::{by_turns, threads};
 use crate::pair::link::{again, Link};
 use crate::pair::peer::Task;
@@ -102,12 +103,54 @@ impl Measured<'_> {
 
 /// The program waits for room by itself.
 fn send_or_poll(endpoint: &Endpoint, message: &[u8]) -> Result<()> {
+    match endpoint.send(message) {
+        Ok(()) => Ok(()),
+        Err(Error::WouldBlock) => polled(endpoint.as_fd(), SILENCE, || endpoint.send(message)),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Waits until there is room, for about so many seconds, and tries again.
+fn polled(fd: BorrowedFd<'_>, most: u32, mut send: impl FnMut() -> dpfd::Result<()>) -> Result<()> {
+    let (mut silence, mut second) = (0, Instant::now());
     loop {
-        match endpoint.send(message) {
-            Ok(()) => return Ok(()),
+        again(|| poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], PollTimeout::from(100u8)))?;
+        match send() {
             Err(Error::WouldBlock) => {}
-            Err(e) => return Err(e.into()),
+            other => return Ok(other?),
         }
-        again(|| poll(&mut [PollFd::new(endpoint.as_fd(), PollFlags::POLLOUT)], PollTimeout::from(100u8)))?;
+        // Whether it waited or there was said to be room in vain.
+        if second.elapsed() >= Duration::from_secs(1) {
+            waited(&mut silence, most)?;
+            second = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn who_never_has_room_is_not_waited_for_for_ever() {
+        let (fd, _other) = UnixStream::pair().unwrap();
+        let mut tries = 0;
+        let gone = polled(fd.as_fd(), 1, || {
+            tries += 1;
+            Err(Error::WouldBlock)
+        });
+        assert!(gone.is_err_and(|why| why.to_string().contains("nothing came or went")) && tries > 1);
+        let mut tries = 0;
+        let sent = polled(fd.as_fd(), 1, || {
+            tries += 1;
+            if tries < 3 {
+                Err(Error::WouldBlock)
+            } else {
+                Ok(())
+            }
+        });
+        assert!(sent.is_ok() && tries == 3);
     }
 }

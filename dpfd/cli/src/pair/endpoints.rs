@@ -32,7 +32,7 @@ pub const SPIN: u32 = 100_000_000;
 /// What a program's does that says nothing, ns.
 pub const USUAL_SPIN: u32 = 50_000;
 /// Seconds in which nothing comes, though the other process is there and at it.
-const SILENCE: u32 = 30;
+pub const SILENCE: u32 = 30;
 /// How long two ends on two nodes may take to meet: a route that does not work is found out on the way.
 const MET: Duration = Duration::from_secs(20);
 /// How long endpoints may take to be gone after they were closed.
@@ -314,9 +314,15 @@ fn in_vain(error: Error, silence: &mut u32) -> io::Result<()> {
     if !matches!(error, Error::WouldBlock | Error::Interrupted) {
         return Err(error.into());
     }
+    waited(silence, SILENCE)
+}
+
+/// It waited for a second more, of at most so many. They are counted and not read off a clock, so that a process that was stopped
+/// for long does not give up when it goes on.
+pub fn waited(silence: &mut u32, most: u32) -> io::Result<()> {
     alive()?;
     *silence += 1;
-    if *silence < SILENCE {
+    if *silence < most {
         return Ok(());
     }
     Err(io::Error::other(

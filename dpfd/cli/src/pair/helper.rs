@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::process::{Child, Command, ExitCode, Stdio};
 
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{
@@ -14,6 +15,7 @@ use nix::sys::socket::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::endpoints::waited;
 use super::Result;
 
 /// The verb that [`serve`]s; its standard input is the way to the first process.
@@ -112,9 +114,18 @@ impl Control {
         send(&self.0, &Ok::<A, String>(answer), &[])
     }
 
-    /// Waits for what else it says, in the middle of a job.
-    pub fn hear<J: for<'a> Deserialize<'a>>(&self) -> Result<J> {
-        Ok(receive(&self.0)?.ok_or(GONE)?.0)
+    /// Waits for what else it says, in the middle of a job, for about so many seconds: whoever serves another node is there
+    /// still when that node is gone.
+    pub fn hear<J: for<'a> Deserialize<'a>>(&self, most: u32) -> Result<J> {
+        let mut silence = 0;
+        loop {
+            match poll(&mut [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)], PollTimeout::from(1000u16)) {
+                // Also the clock that ticks each second.
+                Ok(0) | Err(nix::Error::EINTR) => waited(&mut silence, most)?,
+                Ok(_) => return Ok(receive(&self.0)?.ok_or(GONE)?.0),
+                Err(e) => return Err(format!("poll: {e}").into()),
+            }
+        }
     }
 }
 
@@ -177,5 +188,23 @@ fn receive_with<T: for<'a> Deserialize<'a>>(control: &OwnedFd, flags: MsgFlags) 
     match got.bytes {
         0 => Ok(None),
         n => Ok(Some((serde_json::from_slice(&text[..n])?, fds))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_nothing_in_the_middle_of_a_job_is_not_waited_for_for_ever() {
+        let (first, second) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC).unwrap();
+        let control = Control(second);
+        send(&first, &7, &[]).unwrap();
+        assert_eq!(control.hear::<u32>(1).unwrap(), 7);
+        let silent = control.hear::<u32>(1).unwrap_err().to_string();
+        assert!(silent.contains("nothing came or went"), "{silent}");
+        drop(first);
+        assert_eq!(control.hear::<u32>(1).unwrap_err().to_string(), GONE);
     }
 }

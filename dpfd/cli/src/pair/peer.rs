@@ -61,6 +61,11 @@ impl Job {
         }
     }
 
+    /// Whether it is to be told to go on, once.
+    pub fn is_to_go_on(&self) -> bool {
+        matches!(self, Job::On { task: Task::Take { later: true, .. }, .. })
+    }
+
     /// Whether a process on another node may have it done.
     pub fn is_for_nodes(&self) -> bool {
         match self {

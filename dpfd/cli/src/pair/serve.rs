@@ -58,9 +58,31 @@ struct Session {
     number: u64,
     with: Addr,
     helper: Helper,
-    /// Answers that are to come from the helper.
-    owed: u32,
+    owed: Owed,
     last: Instant,
+}
+
+/// What is to come.
+#[derive(Default)]
+struct Owed {
+    /// Answers from the helper.
+    answers: u32,
+    /// Words to go on, to it.
+    goes: u32,
+}
+
+impl Owed {
+    /// Whether this may be asked, too. A word to go on has no answer by which it would be counted, and would fill the socket as
+    /// well; so each belongs to a task that waits for it.
+    fn add(&mut self, job: &Job) -> bool {
+        self.answers += job.answers();
+        self.goes += u32::from(job.is_to_go_on());
+        if let Job::Go = job {
+            let Some(rest) = self.goes.checked_sub(1) else { return false };
+            self.goes = rest;
+        }
+        self.answers <= MOST_OWED
+    }
 }
 
 impl Server {
@@ -116,7 +138,11 @@ impl Server {
         if both.get(1).is_some_and(|helper| helper.any().unwrap_or(false)) {
             self.hand_on();
         }
-        if self.session.as_ref().is_some_and(|session| session.owed == 0 && session.last.elapsed() >= IDLE) {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|session| session.owed.answers == 0 && session.last.elapsed() >= IDLE)
+        {
             self.session = None;
         }
         Ok(())
@@ -130,7 +156,7 @@ impl Server {
             Ok(None) => Err("the process that did the work there is gone".into()),
             Err(why) => Err(why.to_string()),
         };
-        session.owed = session.owed.saturating_sub(1);
+        session.owed.answers = session.owed.answers.saturating_sub(1);
         session.last = Instant::now();
         let (number, with, is_last) = (session.number, session.with, said.is_err());
         if !self.answer(number, with, said) || is_last {
@@ -175,12 +201,15 @@ impl Server {
     fn have_done(&mut self, number: u64, with: Addr, job: &Job) -> Result<()> {
         let session = match &mut self.session {
             Some(session) => session,
-            none => {
-                none.insert(Session { number, with, helper: Helper::start()?, owed: 0, last: Instant::now() })
-            }
+            none => none.insert(Session {
+                number,
+                with,
+                helper: Helper::start()?,
+                owed: Owed::default(),
+                last: Instant::now(),
+            }),
         };
-        session.owed += job.answers();
-        if session.owed > MOST_OWED {
+        if !session.owed.add(job) {
             return Err("more was asked at once than a measurement asks".into());
         }
         session.last = Instant::now();
@@ -191,5 +220,28 @@ impl Server {
     fn answer(&self, session: u64, with: Addr, said: std::result::Result<Value, String>) -> bool {
         let text = serde_json::to_vec(&Answer { session, said });
         text.is_ok_and(|text| self.endpoint.send_to(&text, with).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dp_measure::cost::probe::Load;
+
+    use super::super::clock::Timing;
+    use super::super::peer::Task;
+    use super::*;
+
+    #[test]
+    fn no_more_is_asked_at_once_than_a_measurement_asks() {
+        let take = |later| {
+            let task = Task::Take { load: Load::whole(8), packets: 1, later, timing: Timing::Chunks };
+            Job::On { end: 0, task }
+        };
+        let mut owed = Owed::default();
+        assert!(owed.add(&take(true)) && owed.add(&Job::Go) && !owed.add(&Job::Go));
+        let mut owed = Owed::default();
+        assert!(owed.add(&take(false)) && !owed.add(&Job::Go));
+        let mut owed = Owed::default();
+        assert!((0..MOST_OWED).all(|_| owed.add(&Job::Close)) && !owed.add(&Job::Close));
     }
 }

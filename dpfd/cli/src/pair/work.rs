@@ -14,7 +14,7 @@ use super::buffer::{self, Buffer, Walk};
 use super::clock::{Clock, Timing};
 use super::crowd::{Crowd, Door, Watched};
 use super::end::{each, End};
-use super::endpoints::OneEnd;
+use super::endpoints::{OneEnd, SILENCE};
 use super::helper::{self, Control};
 use super::link::Link;
 use super::peer::{Done, Job, Task};
@@ -145,7 +145,9 @@ fn on_link<L: Link>(
         Task::Take { load, packets, later, timing } => {
             let mut into = buffer.walk(load);
             if later {
-                control.hear::<Job>()?;
+                let Job::Go = control.hear(SILENCE)? else {
+                    return Err("told something else than to go on".into());
+                };
             }
             // Of few packets the clock is a good part; reading it again, it is as warm as it will be.
             let clock = if timing == Timing::Whole { Clock::new() } else { clock };
