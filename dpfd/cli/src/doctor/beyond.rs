@@ -49,14 +49,14 @@ fn told(open: &[Beyond], hidden: bool, name: impl Fn(u32) -> String) -> Vec<Find
         Finding::note("network", text, way_out)
     };
     let mut found: Vec<Finding> = here.into_iter().map(finding).collect();
-    let text = format!("{elsewhere} open with other machines");
+    let text = format!("{elsewhere} open with other machines, or behind a translation of addresses");
     match (elsewhere, hidden) {
         (0, _) => {}
         (_, false) => found.push(Finding::fine("network", format!("{text}: that stays on TCP"))),
         (_, true) => {
             let text =
-                format!("{text}, or network namespaces that you may not look into: that stays on TCP");
-            found.push(Finding::note("network", text, "ask as root to know which"));
+                format!("{text}, or in network namespaces that you may not look into: that stays on TCP");
+            found.push(Finding::note("network", text, "ask as root on the host to know which"));
         }
     }
     found
@@ -89,12 +89,12 @@ mod tests {
                 "1 open whose other end nobody has yet, in another network namespace of this machine: that stays on TCP (remote)",
                 "2 open with redis (71), in another network namespace of this machine: that stays on TCP (remote)",
                 "1 open probably with redis (71), in another network namespace of this machine: that stays on TCP (remote)",
-                "1 open with other machines: that stays on TCP",
+                "1 open with other machines, or behind a translation of addresses: that stays on TCP",
             ]
         );
         let last = told(&open, true, |_| String::new()).pop().unwrap();
         assert!(last.text.contains("network namespaces that you may not look into"), "{last:?}");
-        assert_eq!(last.way_out.as_deref(), Some("ask as root to know which"));
+        assert_eq!(last.way_out.as_deref(), Some("ask as root on the host to know which"));
         assert_eq!(told(&[], true, |_| String::new()), []);
     }
 }

@@ -260,11 +260,20 @@ fn sockets_of(pid: u32) -> HashSet<u64> {
     fds.filter_map(|fd| socket(&fs::read_link(fd.path()).ok()?.to_string_lossy())).collect()
 }
 
-/// A process of each network namespace but that of `pid`, and whether there are processes whose namespace this user may not see.
+/// The inode of the pid namespace that each kernel begins with (`PROC_PID_INIT_INO`).
+const FIRST_PID_SPACE: u64 = 0xEFFF_FFFC;
+
+/// Whether /proc may be without processes of this machine, as in a container, or where it was mounted with `hidepid=2`.
+fn is_partial() -> bool {
+    let space = fs::metadata("/proc/self/ns/pid").map(|data| data.ino());
+    space.ok() != Some(FIRST_PID_SPACE) || fs::metadata("/proc/1").is_err()
+}
+
+/// A process of each network namespace but that of `pid`, and whether there may be processes whose namespace this user may not see.
 fn other_spaces(pid: u32) -> (Vec<u32>, bool) {
     let space = |pid: u32| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
     let mut seen: HashSet<u64> = space(pid).into_iter().collect();
-    let (mut found, mut hidden) = (Vec::new(), false);
+    let (mut found, mut hidden) = (Vec::new(), is_partial());
     for one in processes::numbers().unwrap_or_default() {
         match space(one) {
             Ok(space) if seen.insert(space) => found.push(one),
