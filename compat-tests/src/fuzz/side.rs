@@ -42,6 +42,8 @@ impl Side {
     pub fn start(interpreter: &Path, role: &str, shim: Option<&Path>, settings: &[(String, String)]) -> Self {
         let number = SIDES.fetch_add(1, Ordering::Relaxed);
         let lost = std::env::temp_dir().join(format!("dp-fuzz-lost.{}.{number}", process::id()));
+        // A fuzzer that was killed may have left it, and had the same number.
+        let _ = std::fs::remove_file(&lost);
         let mut command = Command::new(interpreter);
         command.arg(role).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", "/tmp");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

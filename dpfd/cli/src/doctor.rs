@@ -203,26 +203,26 @@ fn firsts(named: &[u32], parent: impl Fn(u32) -> Option<u32>, families: &[Family
 
 /// As people read it.
 fn told(examined: &[Examined]) -> String {
+    use process::one_line;
     let mut text = String::new();
     for (i, of) in examined.iter().enumerate() {
         if i > 0 {
             text.push('\n');
         }
-        text += &format!("{}\n", of.what);
+        text += &format!("{}\n", one_line(&of.what));
         for finding in &of.findings {
             let mark = match finding.verdict {
                 Verdict::Fine => "ok",
                 Verdict::Note => "note",
                 Verdict::Bad => "BAD",
             };
-            text += &format!("  {mark:<5} {}: {}\n", finding.about, finding.text);
+            text += &format!("  {mark:<5} {}: {}\n", finding.about, one_line(&finding.text));
             if let Some(way_out) = &finding.way_out {
-                text += &format!("        -> {way_out}\n");
+                text += &format!("        -> {}\n", one_line(way_out));
             }
         }
     }
-    // A program gives itself its name, and its file another; none of them must be able to steer the terminal.
-    text.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
+    text
 }
 
 #[cfg(test)]

@@ -21,9 +21,14 @@ fn text(pid: u32, name: &str) -> Option<String> {
     read(pid, name).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Its name up to 15 bytes.
+/// Its name up to 15 bytes, on one line.
 pub fn comm(pid: u32) -> Option<String> {
-    text(pid, "comm").map(|name| name.trim_end_matches('\n').to_owned())
+    text(pid, "comm").map(|name| one_line(name.strip_suffix('\n').unwrap_or(&name)))
+}
+
+/// A program gives itself its name, and its file another: none of them must be able to add lines, or to steer the terminal.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// `redis-server (71)`.

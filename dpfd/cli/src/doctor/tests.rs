@@ -283,3 +283,14 @@ fn names_cannot_steer_the_terminal() {
     let text = told(&[Examined { what: "a\x1b[2J".into(), pid: None, findings }]);
     assert!(text.starts_with("a?[2J\n") && !text.contains('\x1b'), "{text:?}");
 }
+
+#[test]
+fn names_cannot_add_lines() {
+    let sleeper = Sleeper::new("a\n  ok", None, |_| {});
+    let name = process::name(sleeper.pid());
+    assert!(name.starts_with("a?  ok-"), "{name:?}");
+    // And what is a file's, or a family's.
+    let findings = vec![Finding::bad("program", "/tmp/a\n  ok    shim: x is static", "b\nc")];
+    let text = told(&[Examined { what: "/tmp/a\nb".into(), pid: None, findings }]);
+    assert_eq!(text, "/tmp/a?b\n  BAD   program: /tmp/a?  ok    shim: x is static\n        -> b?c\n");
+}

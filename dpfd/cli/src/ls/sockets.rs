@@ -44,9 +44,25 @@ pub struct Within {
 pub struct Beyond {
     pub own: SocketAddr,
     pub other: SocketAddr,
-    /// The processes that have the other end, in another network namespace of this machine; none: they may not be seen. `None`: it
-    /// is in no namespace that may be.
-    pub with: Option<HashSet<u32>>,
+    /// `None`: the other end is in no namespace that may be seen, or one of several there.
+    pub with: Option<Far>,
+}
+
+/// The other end of a connection, in another network namespace of this machine.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Far {
+    /// The processes that have it; none: they may not be seen. `None`: nobody has it yet.
+    pub by: Option<HashSet<u32>>,
+    /// It is taken for it by one of the two addresses, or is not the only one that has both.
+    pub probable: bool,
+}
+
+/// The sockets of network namespaces, by the addresses of their ends. The number of one that nobody has is 0.
+#[derive(Default)]
+struct Ends {
+    both: HashMap<(SocketAddr, SocketAddr), Vec<u64>>,
+    own: HashMap<SocketAddr, Vec<u64>>,
+    other: HashMap<SocketAddr, Vec<u64>>,
 }
 
 impl Sockets {
@@ -86,12 +102,12 @@ impl Sockets {
     pub fn beyond(&mut self, pid: u32) -> (Vec<Beyond>, bool) {
         let inodes = sockets_of(pid);
         let Some(table) = self.table(pid) else { return (Vec::new(), false) };
+        let here = Ends::of([table]);
         let mut open: Vec<(SocketAddr, SocketAddr, bool)> = Vec::new();
         for inode in inodes.iter().filter(|inode| table.established.contains(inode)) {
             let (own, other) = table.by_inode[inode];
-            let accepted = table.listens(own);
-            if !other.ip().is_loopback() && table.counterpart(own, other, accepted).is_none() {
-                open.push((own, other, accepted));
+            if !other.ip().is_loopback() && here.opposite(own, other).is_empty() {
+                open.push((own, other, table.listens(own)));
             }
         }
         if open.is_empty() {
@@ -99,25 +115,84 @@ impl Sockets {
         }
         open.sort_unstable();
         let (others, hidden) = other_spaces(pid);
+        let spaces: Vec<u64> = others.into_iter().filter_map(|one| self.load(one)).collect();
+        let there = Ends::of(spaces.iter().map(|space| &self.tables[space]));
         let mut found = Vec::new();
         for (own, other, accepted) in open {
-            let back = others.iter().find_map(|&one| self.table(one)?.counterpart(own, other, accepted));
-            let with = back
-                .map(|inode| self.owners.get_or_insert_with(owners).get(&inode).cloned().unwrap_or_default());
+            let exact = there.opposite(own, other);
+            // Translated within its own namespace: that is told with the connections there.
+            if exact.is_empty() && !here.translated(own, other, accepted).is_empty() {
+                continue;
+            }
+            let with = there.counterpart(own, other, accepted).map(|(inode, probable)| {
+                let owners = self.owners.get_or_insert_with(owners);
+                let by = (inode != 0).then(|| owners.get(&inode).cloned().unwrap_or_default());
+                Far { by, probable }
+            });
             found.push(Beyond { own, other, with });
         }
         (found, hidden)
     }
 
     fn table(&mut self, pid: u32) -> Option<&Table> {
+        let space = self.load(pid)?;
+        self.tables.get(&space)
+    }
+
+    /// Reads the table of the network namespace that `pid` is in, which it returns, unless that was done.
+    fn load(&mut self, pid: u32) -> Option<u64> {
         let space = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?.ino();
-        Some(self.tables.entry(space).or_insert_with(|| {
+        self.tables.entry(space).or_insert_with(|| {
             let mut table = Table::default();
             for name in ["tcp", "tcp6"] {
                 table.add(&fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
             }
             table
-        }))
+        });
+        Some(space)
+    }
+}
+
+impl Ends {
+    fn of<'a>(tables: impl IntoIterator<Item = &'a Table>) -> Ends {
+        let mut ends = Ends::default();
+        for &(own, other, inode) in tables.into_iter().flat_map(|table| &table.all) {
+            ends.both.entry((own, other)).or_default().push(inode);
+            ends.own.entry(own).or_default().push(inode);
+            ends.other.entry(other).or_default().push(inode);
+        }
+        ends
+    }
+
+    /// What has the two ends of a connection the other way round.
+    fn opposite(&self, own: SocketAddr, other: SocketAddr) -> &[u64] {
+        self.both.get(&(other, own)).map_or(&[], Vec::as_slice)
+    }
+
+    /// What could be the other end where one of the addresses was translated on the way: both sockets still have that of the
+    /// connecting one.
+    fn translated(&self, own: SocketAddr, other: SocketAddr, accepted: bool) -> &[u64] {
+        let found = if accepted { self.own.get(&other) } else { self.other.get(&own) };
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    /// The number of the socket at the other end of a connection, and whether it is only probable that it is that one.
+    fn counterpart(&self, own: SocketAddr, other: SocketAddr, accepted: bool) -> Option<(u64, bool)> {
+        // What somebody has, before what is left of connections of before.
+        let held =
+            |found: &[u64]| -> Vec<u64> { found.iter().copied().filter(|&inode| inode != 0).collect() };
+        let exact = self.opposite(own, other);
+        match (held(exact).as_slice(), exact) {
+            (&[one], _) => return Some((one, false)),
+            (&[one, ..], _) => return Some((one, true)),
+            (&[], &[_, ..]) => return Some((0, false)),
+            (&[], &[]) => {}
+        }
+        let similar = self.translated(own, other, accepted);
+        match (held(similar).as_slice(), similar) {
+            (&[one], _) | (&[], &[one]) => Some((one, true)),
+            _ => None,
+        }
     }
 }
 
@@ -126,15 +201,6 @@ impl Table {
     fn listens(&self, end: SocketAddr) -> bool {
         let any = |ip: IpAddr| self.listening.contains(&SocketAddr::new(ip, end.port()));
         any(end.ip()) || any(Ipv4Addr::UNSPECIFIED.into()) || any(Ipv6Addr::UNSPECIFIED.into())
-    }
-
-    /// The number of the socket at the other end of a connection; 0: nobody has it yet. Where one of the addresses was translated
-    /// on the way, both sockets still have that of the connecting one.
-    fn counterpart(&self, own: SocketAddr, other: SocketAddr, accepted: bool) -> Option<u64> {
-        let is_it = |its: SocketAddr, its_other: SocketAddr| {
-            (its, its_other) == (other, own) || if accepted { its == other } else { its_other == own }
-        };
-        self.all.iter().find(|&&(its, its_other, _)| is_it(its, its_other)).map(|&(_, _, inode)| inode)
     }
 
     /// The lines of /proc/net/tcp or tcp6.
@@ -194,11 +260,20 @@ fn sockets_of(pid: u32) -> HashSet<u64> {
     fds.filter_map(|fd| socket(&fs::read_link(fd.path()).ok()?.to_string_lossy())).collect()
 }
 
-/// A process of each network namespace but that of `pid`, and whether there are processes whose namespace this user may not see.
+/// The inode of the pid namespace that each kernel begins with (`PROC_PID_INIT_INO`).
+const FIRST_PID_SPACE: u64 = 0xEFFF_FFFC;
+
+/// Whether /proc may be without processes of this machine, as in a container, or where it was mounted with `hidepid=2`.
+fn is_partial() -> bool {
+    let space = fs::metadata("/proc/self/ns/pid").map(|data| data.ino());
+    space.ok() != Some(FIRST_PID_SPACE) || fs::metadata("/proc/1").is_err()
+}
+
+/// A process of each network namespace but that of `pid`, and whether there may be processes whose namespace this user may not see.
 fn other_spaces(pid: u32) -> (Vec<u32>, bool) {
     let space = |pid: u32| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());
     let mut seen: HashSet<u64> = space(pid).into_iter().collect();
-    let (mut found, mut hidden) = (Vec::new(), false);
+    let (mut found, mut hidden) = (Vec::new(), is_partial());
     for one in processes::numbers().unwrap_or_default() {
         match space(one) {
             Ok(space) if seen.insert(space) => found.push(one),
@@ -253,29 +328,55 @@ mod tests {
         assert_eq!(address("0100007F0100007F:1F90"), None);
     }
 
+    fn end(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    /// What the lines of a namespace's table say.
+    fn table(lines: &str) -> Table {
+        let mut table = Table::default();
+        table.add(&format!("head\n{lines}"));
+        table
+    }
+
     #[test]
     fn the_other_end_is_known_by_the_connecting_one_where_an_address_was_translated() {
-        let end = |text: &str| text.parse::<SocketAddr>().unwrap();
-        let mut table = Table::default();
         // 10.0.0.1:80 of 10.0.0.9:40000, and 10.0.0.1:40001 to 10.0.0.7:81.
-        table.add(
-            "head
-   0: 0100000A:0050 0900000A:9C40 01 0:0 0:0 0 0 0 78 1
-   1: 0100000A:9C41 0700000A:0051 01 0:0 0:0 0 0 0 0 1
-",
+        let table = table(
+            "0: 0100000A:0050 0900000A:9C40 01 0:0 0:0 0 0 0 78 1
+             1: 0100000A:9C41 0700000A:0051 01 0:0 0:0 0 0 0 0 1",
         );
-        let (own, client) = (end("10.0.0.1:80"), end("10.0.0.9:40000"));
-        assert_eq!(table.counterpart(client, own, false), Some(78));
-        assert_eq!(table.counterpart(client, end("10.1.1.1:8080"), false), Some(78), "translated");
-        assert_eq!(table.counterpart(end("10.0.0.9:40001"), own, false), None, "another client of it");
-        assert_eq!(table.counterpart(end("10.0.0.7:81"), end("10.0.0.1:40001"), true), Some(0));
-        assert_eq!(
-            table.counterpart(end("10.3.3.3:8081"), end("10.0.0.1:40001"), true),
-            Some(0),
-            "translated"
-        );
-        assert_eq!(table.counterpart(end("10.0.0.7:81"), end("10.0.0.1:40002"), true), None);
         assert!(table.established.contains(&78));
+        let ends = Ends::of([&table]);
+        let (own, client) = (end("10.0.0.1:80"), end("10.0.0.9:40000"));
+        assert_eq!(ends.counterpart(client, own, false), Some((78, false)));
+        assert_eq!(ends.counterpart(client, end("10.1.1.1:8080"), false), Some((78, true)), "translated");
+        assert_eq!(ends.counterpart(end("10.0.0.9:40001"), own, false), None, "another client of it");
+        let (server, client) = (end("10.0.0.7:81"), end("10.0.0.1:40001"));
+        assert_eq!(ends.counterpart(server, client, true), Some((0, false)));
+        assert_eq!(ends.counterpart(end("10.3.3.3:8081"), client, true), Some((0, true)), "translated");
+        assert_eq!(ends.counterpart(server, end("10.0.0.1:40002"), true), None);
+    }
+
+    #[test]
+    fn what_has_both_addresses_is_the_other_end_before_what_has_one() {
+        let (own, client) = (end("10.0.0.1:80"), end("10.0.0.9:40000"));
+        // 10.0.0.2:80 and 10.0.0.3:80 of that client, in one namespace; in the other 10.0.0.1:80 of it, or of one before.
+        let similar = "0: 0200000A:0050 0900000A:9C40 01 0:0 0:0 0 0 0 70 1";
+        let more = format!("{similar}\n1: 0300000A:0050 0900000A:9C40 01 0:0 0:0 0 0 0 71 1");
+        let exact = "0: 0100000A:0050 0900000A:9C40 01 0:0 0:0 0 0 0 78 1";
+        let before = "0: 0100000A:0050 0900000A:9C40 06 0:0 0:0 0 0 0 0 1";
+        let found = |lines: &[&str]| {
+            let tables: Vec<Table> = lines.iter().copied().map(table).collect();
+            Ends::of(&tables).counterpart(client, own, false)
+        };
+        assert_eq!(found(&[similar, exact]), Some((78, false)));
+        assert_eq!(found(&[&more, exact]), Some((78, false)));
+        assert_eq!(found(&[before, exact]), Some((78, false)), "nobody has the first");
+        assert_eq!(found(&[similar, before]), Some((0, false)));
+        assert_eq!(found(&[similar]), Some((70, true)));
+        assert_eq!(found(&[&more]), None, "either");
+        assert_eq!(found(&[exact, &exact.replace("78", "79")]), Some((78, true)), "the same addresses twice");
     }
 
     #[test]

@@ -1,29 +1,50 @@
 //! A route that is somebody else's shared object.
 
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::kit::{echo, exchange, spawn, temp_dir, Child, Node};
 use crate::{there, ECHO};
 
+/// A folder of this user's alone, until it is dropped: what is in it is loaded, as root perhaps.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        let path = temp_dir().join(format!("dp-node-route-{}", std::process::id()));
+        // One of a test that was killed. Somebody else's stays, and then there is none.
+        let _ = fs::remove_dir_all(&path);
+        fs::DirBuilder::new().mode(0o700).create(&path).expect("a new folder");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
 /// The example, built as its first lines say.
-fn build() -> PathBuf {
+fn build(folder: &Folder) -> PathBuf {
     let route = Path::new(env!("CARGO_MANIFEST_DIR")).join("../route");
-    let out = temp_dir().join(format!("dp-node-route-{}.so", std::process::id()));
+    let out = folder.0.join("route_unix.so");
     let mut compiler = Command::new("cc");
     compiler.args(["-shared", "-fPIC", "-I"]).arg(route.join("include")).arg("-o").arg(&out);
     compiler.arg(route.join("examples/route_unix.c")).stdin(Stdio::null());
     let done = spawn(&mut compiler).expect("cc, of Debian's gcc").wait().expect("its end");
     assert!(done.success());
     // One that others may write is not loaded.
-    std::fs::set_permissions(&out, std::fs::Permissions::from_mode(0o755)).expect("its owner");
+    fs::set_permissions(&out, fs::Permissions::from_mode(0o755)).expect("its owner");
     out
 }
 
 #[test]
 fn gateways_reach_each_other_by_the_example_of_a_foreign_route() {
-    let library = build();
+    let folder = Folder::new();
+    let library = build(&folder);
     let node = |nid: u16| {
         format!("[[node]]\nnid = {nid}\nroutes = [\"unix:dp-node-{}-{nid}\"]\n", std::process::id())
     };
@@ -39,5 +60,4 @@ fn gateways_reach_each_other_by_the_example_of_a_foreign_route() {
     assert!(status.nodes[0].by.as_ref().is_some_and(|by| by.starts_with("unix:")), "{status:?}");
     answers.kill();
     gateways.into_iter().for_each(Child::kill);
-    std::fs::remove_file(library).expect("what was built");
 }
