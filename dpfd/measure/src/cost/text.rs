@@ -120,7 +120,7 @@ fn row(m: &Message) -> String {
 /// Pieces of straight lines.
 fn lines([piece, packets]: [&str; 2], title: &str, parameters: &[Parameter]) -> String {
     let mut text = format!(
-        "{title}\n{:<6}{piece:<6}{packets:>20}{:>12}{:>12}{:>10}{:>10}{:>10}\n",
+        "{title}\n{:<6}{piece:<6}{packets:>20} {:>11} {:>11} {:>9}{:>10}{:>10}\n",
         "", "k ns", "t ns/KiB", "\u{b1}", "error", "worst"
     );
     for parameter in parameters {
@@ -133,7 +133,7 @@ fn lines([piece, packets]: [&str; 2], title: &str, parameters: &[Parameter]) -> 
                 false => ["unknown".to_string(), "?".to_string()],
             };
             text += &format!(
-                "{:<6}{:<6}{:>20}{k:>12}{t:>12}{half:>10}{:>10}{:>10}\n",
+                "{:<6}{:<6}{:>20} {k:>11} {t:>11} {half:>9}{:>10}{:>10}\n",
                 parameter.name,
                 p.piece,
                 format!("{} to {to}", p.from),
