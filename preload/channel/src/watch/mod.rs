@@ -22,10 +22,12 @@
 //! the set's own. Nothing here is read without that lock but what [`World::list`] was given.
 
 mod change;
+mod ends;
 mod filter;
 mod hot;
 mod outside;
 mod plain;
+mod relatives;
 mod replaced;
 mod report;
 mod rows;
@@ -399,73 +401,6 @@ impl Set {
         }
     }
 
-    /// In a forked child: the kernel's set is the parent's, too, and so are its connections' words. What the kernel was not
-    /// told yet, the parent tells it.
-    pub fn inherit(&mut self, w: &mut impl World) {
-        self.inherited = true;
-        self.used_by_both = false;
-        self.forks = self.forks.wrapping_add(1);
-        self.waiters.clear();
-        // A kick that is under way is for the parent's threads.
-        (self.unheard, self.kicked, self.kick_is_spent) = (false, None, false);
-        for r in 0..self.rows.high() {
-            if self.dirty == 0 {
-                break;
-            }
-            if self.rows.is_used(r) && core::mem::take(&mut self.rows.get_mut(r).dirty) {
-                self.dirty -= 1;
-                if self.rows.get(r).want == 0 {
-                    self.remove(r, w);
-                }
-            }
-        }
-    }
-
-    /// Strangers have the kernel's set as well, which so has, or will have, what nobody noted: with any value.
-    pub fn is_strangers_too(&mut self) {
-        self.forgotten = ANYTHING;
-    }
-
-    /// Whether it was inherited by a fork.
-    pub fn is_inherited(&self) -> bool {
-        self.inherited
-    }
-
-    /// Whether registration `r` of a connection is the parent's.
-    fn is_parents(&self, r: u32) -> bool {
-        self.rows.get(r).forks != self.forks
-    }
-
-    /// A relative that has inherited the set has begun to use it.
-    pub fn is_used_by_relatives(&mut self, w: &mut impl World) {
-        if !core::mem::replace(&mut self.used_by_both, true) {
-            self.expose(true, w);
-        }
-    }
-
-    /// Whether others change what the kernel has of this set, of which nobody hears here: relatives, or strangers.
-    fn is_shared(&self, w: &impl World) -> bool {
-        self.used_by_both || self.forgotten == ANYTHING || w.relatives_began()
-    }
-
-    /// An inherited set is used here, too: whoever else waits must hear of everything from the kernel. What it has of
-    /// them is the parent's, and so is the group that a bell may tell: it stays known.
-    fn use_both(&mut self, w: &mut impl World) {
-        if core::mem::replace(&mut self.used_by_both, true) {
-            return;
-        }
-        while let Some(&r) = self.hot.all().last() {
-            self.off_the_list(r, w);
-        }
-        for r in 0..self.rows.high() {
-            if let Some(conn) = self.conn_of(r) {
-                w.uncounted(conn);
-                self.settle_row(r, w);
-            }
-        }
-        w.used_by_both(self.exposed == 0);
-    }
-
     fn settle_row(&mut self, r: u32, w: &mut impl World) {
         if let Some(conn) = self.conn_of(r) {
             if w.is_channel(conn) {
@@ -488,96 +423,6 @@ impl Set {
 
     fn conn_of(&self, r: u32) -> Option<u32> {
         self.rows.is_used(r).then(|| self.rows.get(r).conn()).flatten()
-    }
-
-    /// An empty set again. With `keep` it has its first pages already, for programs that make a set for each wait.
-    ///
-    /// One field after the other: a thread that is ended in the middle leaves each as it was or as it is to be, and whoever mends the
-    /// set reads them ([`Set::mend`]).
-    pub fn renew(&mut self, keep: bool) {
-        // All of them by name, so that none is forgotten.
-        let Set {
-            rows,
-            plain,
-            special,
-            detached,
-            hot,
-            waiters,
-            exposed,
-            inherited,
-            forks,
-            used_by_both,
-            wait: _,
-            dirty,
-            peeks,
-            turn,
-            kicked,
-            kick_is_spent,
-            unheard,
-            moment,
-            told,
-            slept_from,
-            forgotten,
-            hot_first,
-            ask_again,
-            asked,
-        } = self;
-        waiters.clear();
-        match keep {
-            true => {
-                hot.empty();
-                rows.empty();
-                plain.empty();
-            }
-            false => {
-                hot.clear();
-                rows.clear();
-                plain.clear();
-            }
-        }
-        (*special, *detached) = (0, 0);
-        (*exposed, *inherited, *forks, *used_by_both) = (0, false, 0, false);
-        (*dirty, *peeks, *turn) = (0, 0, 0);
-        (*kicked, *kick_is_spent, *unheard) = (None, false, false);
-        (*moment, *told, *slept_from, *forgotten) = (0, 0, None, 0);
-        (*hot_first, *ask_again, *asked) = (false, false, None);
-    }
-
-    /// It is about to be closed here, and somebody else has the kernel's, too: nobody counts any more what is waited for there.
-    pub fn is_left_to_others(&mut self, w: &mut impl World) {
-        (0..self.rows.high()).filter_map(|r| self.conn_of(r)).for_each(|conn| w.uncounted(conn));
-    }
-
-    /// Its last descriptor is closed: everything it said of connections and of other sets is taken back.
-    pub fn close(&mut self, keep: bool, w: &mut impl World) {
-        // Whoever sleeps goes on in the kernel's set, and may have been woken by an event that goes now.
-        let mut sleeps = self.waiters.anyone_asleep();
-        for r in 0..self.rows.high() {
-            if !self.rows.is_used(r) {
-                continue;
-            }
-            let row = *self.rows.get(r);
-            match row.target {
-                // What the parent said stays said.
-                Target::Conn(_) if self.is_parents(r) => self.off_the_list(r, w),
-                Target::Conn(conn) => {
-                    if row.is_hot() {
-                        w.make_cold(conn);
-                        let told = row.want & ET != 0 && row.seen == Some(w.frontier(conn, row.seen));
-                        if sleeps && row.want & IN != 0 && !told && w.waiting(conn, row.io) {
-                            self.take_kick(w);
-                            w.kick(row.kernel_data);
-                            sleeps = false;
-                        }
-                    }
-                    w.watch(conn, false);
-                }
-                Target::Set(inner) => w.expose(inner, false),
-                Target::Other => {}
-            }
-        }
-        w.listed(0);
-        self.renew(keep);
     }
 }
 
