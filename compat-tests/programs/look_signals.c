@@ -88,7 +88,7 @@ static int epoll_it(void) {
 static void look(const char *what, int (*call)(void)) {
     enum { TURNS = 100, ENOUGH = 20 };
     char bytes[64];
-    int slept_through = 0, interrupted = 0;
+    int slept_through = 0, interrupted = 0, early = 0;
     timer_t timer;
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
     MUST(timer_create(CLOCK_MONOTONIC, &event, &timer));
@@ -115,11 +115,15 @@ static void look(const char *what, int (*call)(void)) {
         interrupted += error == EINTR;
         /* One who is woken by the signal and gets no processor before the limit is told of that first, and runs the handler then. */
         slept_through += error == EAGAIN && ran != before && when > start + 3000 && (int64_t)(end - when) > 10000000;
+        early += ran != before && when <= start + 3000;
     }
     MUST(timer_delete(timer));
-    /* A processor that was taken away between the clock and the call makes a few. */
-    say("%s: %s", what, slept_through <= TURNS / 10 ? "none is slept through" : "slept through");
-    fprintf(stderr, "%d interrupted, %d slept through\n", interrupted, slept_through);
+    /*
+     * A processor that was taken away between the clock and the call makes a few. How often it is taken away, those tell that came
+     * before the call, as the 40 us that were waited were longer.
+     */
+    say("%s: %s", what, slept_through <= TURNS / 10 + early / 4 ? "none is slept through" : "slept through");
+    fprintf(stderr, "%d interrupted, %d slept through, %d early\n", interrupted, slept_through, early);
 }
 
 static void tell(const char *what, const void *handler) {
