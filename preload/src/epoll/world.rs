@@ -91,7 +91,7 @@ static KICK: AtomicU64 = AtomicU64::new(0);
 
 /// Both in one word: of two threads of a child that want it first, neither may take the parent's for the child's.
 fn kicker() -> Option<i32> {
-    // Whoever was faster has one for all.
+    // Another thread may be faster, and its descriptor then serves all.
     for _ in 0..3 {
         let now = KICK.load(Ordering::Acquire);
         let (of, kick) = ((now >> 32) as u32, Named::from_word(now as u32));

@@ -10,7 +10,7 @@ pub fn examine(pid: u32) -> Vec<Finding> {
     told(&open, hidden, process::name)
 }
 
-/// Who has the other end of connections.
+/// The programs that have the other ends of connections.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Unseen,

@@ -138,7 +138,7 @@ fn json_has_the_documented_fields() {
 fn documented(of: &serde_json::Value) {
     let page = include_str!("../../../../man/dp-ls.1");
     let lists = page.split(".Bd -literal").skip(1).filter_map(|rest| rest.split(".Ed").next());
-    // What is told of them stands further to the right.
+    // The page describes their fields in lines that are indented further.
     let lines = lists.flat_map(str::lines).filter(|line| line.len() - line.trim_start().len() <= 8);
     let words: Vec<&str> = lines.flat_map(names).collect();
     match of {

@@ -62,7 +62,7 @@ struct Session {
     last: Instant,
 }
 
-/// What is to come.
+/// What a session still waits for: words from its helper, and words to it.
 #[derive(Default)]
 struct Owed {
     /// Answers from the helper.
