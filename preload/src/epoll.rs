@@ -12,6 +12,7 @@
 
 mod event;
 mod forked;
+mod kick;
 mod list;
 mod lock;
 mod places;

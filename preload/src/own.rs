@@ -65,6 +65,9 @@ pub fn forget(fd: i32) {
 /// Closes a descriptor of ours whose entry is `word`, in one step for threads of the program that want its number: what they put there
 /// meanwhile would be closed in its place.
 fn close_as(fd: i32, word: u32) {
+    if !fdtable::is_own(word) {
+        return;
+    }
     // A handler that wants the number would wait for what it has interrupted, and one that leaves would leave it half done.
     let blocked = raw::block_signals();
     if fdtable::change_own(fd, word) {
@@ -101,6 +104,16 @@ impl Named {
             0 => Named::NONE,
             serial => Named(serial << NUMBER | (fd as u32 + 1)),
         }
+    }
+
+    /// Moves `fd` to a high number, and marks it as ours. Closes it and says `None` where it cannot be.
+    pub fn keep(fd: i32) -> Option<Named> {
+        let fd = high(fd)?;
+        let named = Some(Named::mark(fd)).filter(|&named| named != Named::NONE);
+        if named.is_none() {
+            raw::close(fd);
+        }
+        named
     }
 
     /// Of a word.
@@ -172,7 +185,7 @@ impl Mine {
         if let Some(fd) = now.fd() {
             return Some(fd);
         }
-        let made = Named::mark(high(make().ok()?)?);
+        let made = Named::keep(make().ok()?)?;
         match self.0.compare_exchange(now.word(), made.word(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => made.fd(),
             Err(other) => {

@@ -13,7 +13,7 @@ use super::again;
 use super::given::{all, found, given_to, hash, release_for_ended, retire, retire_one, MAPPED};
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES, FEW};
-use crate::own::{self, Named};
+use crate::own::Named;
 use crate::{link, rights, rules, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when.
@@ -176,13 +176,8 @@ fn make(server: tcp::Addr, door: i32, link: u64) -> Result<(usize, Named, unmapp
         memory
     };
     let Ok(key) = unmapped::key(memfd.as_fd()) else { return Err(unmap(arena)) };
-    let Some(fd) = own::high(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
-    let memfd = Named::mark(fd);
-    if memfd == Named::NONE {
-        raw::close(fd);
-        return Err(unmap(arena));
-    }
-    let told = intro::send_hello(door, fd, link).is_ok();
+    let Some(memfd) = Named::keep(memfd.into_raw_fd()) else { return Err(unmap(arena)) };
+    let told = memfd.fd().is_some_and(|fd| intro::send_hello(door, fd, link).is_ok());
     match state::leak_value(arena).filter(|_| told) {
         Some(p) => Ok((p as usize, memfd, key)),
         None => {

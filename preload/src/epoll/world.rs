@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 use core::ops::Range;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use dp_channel::bell::Group;
 use dp_channel::family::{Conn, Family, Stage, CONNS, MEMBERS};
@@ -13,10 +13,10 @@ use dp_edge::ring::{Cursor, Pos};
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
+use super::kick::kicker;
 use super::list::Looked;
 use super::Place;
 use crate::channel::Channel;
-use crate::own::{self, Named};
 use crate::{groups, link, rx, socket, state};
 
 /// Sleeps of a set before it gets an event, which costs some system calls: some programs make a set for each wait.
@@ -83,34 +83,6 @@ pub(super) fn note(conn: u32, i: u32) -> bool {
         }
     }
     true
-}
-
-/// A descriptor that is always readable, and that sets get for a moment to wake whoever sleeps in them; and, in the upper half, the
-/// process that made it. Its children have some of its sets, where it may be already, and go only when its own threads are awake.
-static KICK: AtomicU64 = AtomicU64::new(0);
-
-/// Both in one word: of two threads of a child that want it first, neither may take the parent's for the child's.
-fn kicker() -> Option<i32> {
-    // Another thread may be faster, and its descriptor then serves all.
-    for _ in 0..3 {
-        let now = KICK.load(Ordering::Acquire);
-        let (of, kick) = ((now >> 32) as u32, Named::from_word(now as u32));
-        if let Some(fd) = kick.fd().filter(|_| of == state::owner()) {
-            return Some(fd);
-        }
-        let fd = raw::eventfd().ok()?;
-        raw::signal_event(fd);
-        let made = Named::mark(own::high(fd)?);
-        let new = u64::from(state::owner()) << 32 | u64::from(made.word());
-        match KICK.compare_exchange(now, new, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => {
-                kick.close();
-                return made.fd();
-            }
-            Err(_) => made.close(),
-        }
-    }
-    None
 }
 
 /// See the module. The set's lock is held.
