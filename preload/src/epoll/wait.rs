@@ -266,16 +266,18 @@ impl<'a> Wait<'a> {
                 turns = 0;
             }
             in_vain = if got > 0 { in_vain + 1 } else { 0 };
-            if in_vain >= spin::IN_VAIN && !set.woke_in_vain(in_vain, &mut w) {
-                in_vain = 0;
+            if in_vain < spin::IN_VAIN {
+                continue;
             }
-            if in_vain >= spin::IN_VAIN {
-                locked.unlock();
-                spin::rest_in_vain(in_vain);
-                locked = self.place.lock(self.i)?;
-                if self.is_closed() {
-                    return self.outlive(locked, Ok(0), kernel);
-                }
+            if !set.woke_in_vain(in_vain, &mut w) {
+                in_vain = 0;
+                continue;
+            }
+            locked.unlock();
+            spin::rest_in_vain(in_vain);
+            locked = self.place.lock(self.i)?;
+            if self.is_closed() {
+                return self.outlive(locked, Ok(0), kernel);
             }
         }
     }
