@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{process, Finding};
 use crate::ls::sockets::{Beyond, Sockets};
 
-pub fn examine(pid: u32) -> Vec<Finding> {
-    let (open, hidden) = Sockets::default().beyond(pid);
+pub fn examine(pid: u32, sockets: &mut Sockets) -> Vec<Finding> {
+    let (open, hidden) = sockets.beyond(pid);
     told(&open, hidden, process::name)
 }
 

@@ -14,8 +14,8 @@ use crate::ls::sockets::{Sockets, Within};
 use crate::rules::Line;
 
 /// Of a process, and the family that it is of.
-pub fn examine(pid: u32, family: &Family, families: &[Family]) -> Vec<Finding> {
-    let within = Sockets::default().within(pid);
+pub fn examine(pid: u32, family: &Family, families: &[Family], sockets: &mut Sockets) -> Vec<Finding> {
+    let within = sockets.within(pid);
     let mut found = by_rules(pid, family, &within);
     if family.state == State::Idle && !within.is_empty() && found.is_empty() {
         found.push(unfollowed(within.len()));

@@ -10,6 +10,7 @@ use dp_channel::family::Reason;
 use super::{advice, beyond, host, neighbours, variables, Finding, Verdict};
 use crate::ls::families::{Family, State};
 use crate::ls::processes;
+use crate::ls::sockets::Sockets;
 use crate::program::Starter;
 use crate::{needs, program, shim};
 
@@ -117,8 +118,9 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
         ));
     }
     if matches!(family.state, State::On | State::Idle) {
-        found.extend(neighbours::examine(pid, family, families));
-        found.extend(beyond::examine(pid));
+        let mut sockets = Sockets::default();
+        found.extend(neighbours::examine(pid, family, families, &mut sockets));
+        found.extend(beyond::examine(pid, &mut sockets));
     }
     found
 }
