@@ -1,3 +1,6 @@
+#[path = "../../tests/page/mod.rs"]
+mod page;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -137,10 +140,8 @@ fn json_has_the_documented_fields() {
 /// Each name in it stands in a list of dp-ls(1), but for reasons, which dp-preload(7) has.
 fn documented(of: &serde_json::Value) {
     let page = include_str!("../../../../man/dp-ls.1");
-    let lists = page.split(".Bd -literal").skip(1).filter_map(|rest| rest.split(".Ed").next());
     // The page describes their fields in lines that are indented further.
-    let lines = lists.flat_map(str::lines).filter(|line| line.len() - line.trim_start().len() <= 8);
-    let words: Vec<&str> = lines.flat_map(names).collect();
+    let words = page::fields(page, 8);
     match of {
         serde_json::Value::Object(fields) => {
             for (field, value) in fields {
@@ -153,14 +154,6 @@ fn documented(of: &serde_json::Value) {
         serde_json::Value::Array(all) => all.iter().for_each(documented),
         _ => {}
     }
-}
-
-/// What a line of the list explains.
-fn names(line: &str) -> impl Iterator<Item = &str> {
-    let mut more = true;
-    let leading =
-        line.split_whitespace().take_while(move |word| std::mem::replace(&mut more, word.ends_with(',')));
-    leading.map(|word| word.trim_end_matches([',', '[', ']', ':']))
 }
 
 /// As a gateway writes it.

@@ -1,17 +1,18 @@
 //! `dp bench`, `dp logp` and `dp cost` to another node: two nodes at ports of the loopback, and two network namespaces with two
 //! routes between them. No number is judged here: the machine may be busy.
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
-use std::net::UdpSocket;
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
+#[path = "../page/mod.rs"]
+mod page;
+mod two;
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use nix::sched::{unshare, CloneFlags};
 use serde_json::Value;
+
+use two::{namespaces_are_possible, until, Running, Two};
 
 /// How far a field of a field is indented in a manual page, at most; what is further in says more of the one above.
 const DEEPEST: usize = 4;
@@ -19,230 +20,20 @@ const TRUSTED: &str = "[route.udp]\nsecurity = \"none\"\n";
 /// A measurement that says something after a moment.
 const SHORT: &str = "--seconds 0.1 --rounds 2 --json";
 
-/// What is ended with its test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A network namespace.
-struct Network(File);
-
-impl Network {
-    fn new() -> Network {
-        let (tell, told) = channel();
-        std::thread::spawn(move || {
-            unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
-            tell.send(File::open("/proc/thread-self/ns/net").expect("its file")).unwrap();
-        });
-        Network(told.recv().unwrap())
-    }
-
-    fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
-    }
-
-    fn ip(&self, line: &str) {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.path())).arg("ip").args(line.split_whitespace());
-        let out = command.output().expect("nsenter");
-        assert!(out.status.success(), "ip {line}: {}", String::from_utf8_lossy(&out.stderr));
-    }
-}
-
-/// Whether nodes can be network namespaces; a line for the summary if not.
-fn namespaces_are_possible() -> bool {
-    let possible = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok()).join().unwrap();
-    if !possible {
-        let what = "SKIP: dp bench over routes: network namespaces need root";
-        // Past what captures the output of tests that pass.
-        let _ = writeln!(std::io::stderr(), "{what}");
-        if let Some(skips) = std::env::var_os("DP_SKIPS") {
-            let mut skips = File::options().append(true).create(true).open(skips).unwrap();
-            writeln!(skips, "{what}").unwrap();
-        }
-    }
-    possible
-}
-
-/// Nodes 1 and 2, each with its folder.
-struct Two {
-    folder: PathBuf,
-    networks: Vec<Network>,
-}
-
-impl Two {
-    fn new(name: &str, routes: [String; 2], networks: Vec<Network>) -> Two {
-        let folder = std::env::temp_dir().join(format!("dp-cli-far-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir(&folder).unwrap();
-        let [one, two] = routes;
-        let nodes = format!(
-            "[[node]]\nnid = 1\nroutes = [{one}]\n[[node]]\nnid = 2\nname = \"beta\"\nroutes = [{two}]\n"
-        );
-        fs::write(folder.join("graph.toml"), format!("{TRUSTED}{nodes}")).unwrap();
-        Two { folder, networks }
-    }
-
-    /// At ports of the loopback.
-    fn at_ports(name: &str) -> Two {
-        // Both are held until both are known: a port that is free again could be the next one's.
-        let sockets = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
-        let routes = sockets.each_ref().map(|socket| format!("\"udp:{}\"", socket.local_addr().unwrap()));
-        Two::new(name, routes, Vec::new())
-    }
-
-    /// In network namespaces, with a cable for `eth` and one for `udp`.
-    fn on_cables(name: &str) -> Two {
-        let networks = vec![Network::new(), Network::new()];
-        for cable in ["dp0", "dp1"] {
-            networks[0]
-                .ip(&format!("link add {cable} type veth peer name {cable} netns {}", networks[1].path()));
-        }
-        for (network, n) in networks.iter().zip(1..) {
-            network.ip(&format!("link set dp0 address 02:00:00:00:00:0{n}"));
-            network.ip(&format!("addr add 10.1.0.{n}/24 dev dp1"));
-            ["lo", "dp0", "dp1"].iter().for_each(|interface| network.ip(&format!("link set {interface} up")));
-        }
-        let routes = [1, 2].map(|n| format!("\"eth:dp0/02:00:00:00:00:0{n}\", \"udp:10.1.0.{n}:7411\""));
-        Two::new(name, routes, networks)
-    }
-
-    fn registry(&self, nid: u16) -> PathBuf {
-        self.folder.join(nid.to_string())
-    }
-
-    /// `dp` on a node.
-    fn dp(&self, nid: u16, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-        if let Some(network) = self.networks.get(usize::from(nid) - 1) {
-            command = Command::new("nsenter");
-            command.arg(format!("--net={}", network.path())).arg(env!("CARGO_BIN_EXE_dp"));
-        }
-        command.args(line.split_whitespace());
-        command.env("DP_RUNTIME_DIR", self.registry(nid)).env("DP_NID", nid.to_string());
-        command
-    }
-
-    /// The gateway of a node, once it is there; it ends with this.
-    fn gateway(&self, nid: u16) -> Running {
-        let graph = self.folder.join("graph.toml");
-        let line = format!("node --graph {} --node {nid}", graph.display());
-        let gateway = Running(self.dp(nid, &line).stderr(Stdio::null()).spawn().unwrap());
-        until("a gateway", || self.registry(nid).join("gateway.status").exists());
-        gateway
-    }
-
-    /// `dp bench serve` on a node, once it does.
-    fn serve(&self, nid: u16, options: &str) -> Running {
-        let mut child =
-            self.dp(nid, &format!("bench serve {options}")).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("serving"), "{line}");
-        Running(child)
-    }
-
-    /// What node 1 finds.
-    #[track_caller]
-    fn report(&self, line: &str) -> Value {
-        let (code, printed, said) = self.ended(line);
-        assert_eq!(code, Some(0), "{line}: {said}");
-        serde_json::from_str(&printed).unwrap()
-    }
-
-    /// What goes between the nodes, as this one's gateway tells it.
-    fn flows(&self, nid: u16) -> Vec<Value> {
-        let listed = self.dp(nid, "ls --json").output().unwrap();
-        let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
-        listed["gateway"]["nodes"][0]["flows"].as_array().cloned().unwrap_or_default()
-    }
-
-    /// Sends lines from a node.
-    #[track_caller]
-    fn send(&self, nid: u16, to: &str, lines: &[u8]) {
-        let mut send = self.dp(nid, &format!("send {to} --lines"));
-        let mut send = Running(send.stdin(Stdio::piped()).spawn().unwrap());
-        send.0.stdin.take().unwrap().write_all(lines).unwrap();
-        assert!(send.0.wait().unwrap().success());
-    }
-
-    /// Node 2 measures with node 1 once it has given up whomever it served.
-    #[track_caller]
-    fn served_in_the_end(&self) {
-        let end = Instant::now() + Duration::from_secs(100);
-        loop {
-            let (code, _, said) = self.ended(&format!("bench lat --node 2 {SHORT}"));
-            if code == Some(0) {
-                return;
-            }
-            assert!(Instant::now() < end, "{said}");
-            std::thread::sleep(Duration::from_millis(500));
-        }
-    }
-
-    fn ended(&self, line: &str) -> (Option<i32>, String, String) {
-        let dp = self.dp(1, line);
-        let mut command = Command::new("timeout");
-        command.args(["-s", "KILL", "200"]).arg(dp.get_program()).args(dp.get_args());
-        let set = dp.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        let out = command.envs(set).output().unwrap();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        (out.status.code(), text(&out.stdout), text(&out.stderr))
-    }
-
-    /// Node 1 fails with this status and these words.
-    #[track_caller]
-    fn told(&self, line: &str, code: i32, words: &[&str]) {
-        let (got, printed, said) = self.ended(line);
-        assert_eq!(got, Some(code), "{line}: {said}");
-        assert!(words.iter().all(|word| said.contains(word)), "{line}: {said}");
-        assert!(printed.is_empty(), "{line}: {printed}");
-    }
-}
-
-impl Drop for Two {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
 fn ways(of: &Value) -> Vec<&str> {
     of.as_array().unwrap().iter().map(|one| one["way"].as_str().unwrap()).collect()
 }
 
-/// The manual page tells of each field: in a list of what `--json` prints, where names begin a line, with commas between.
+/// The manual page tells of each field.
 #[track_caller]
 fn documented(page: &str, of: &Value) {
-    let lists = page.split(".Bd -literal").skip(1).filter_map(|rest| rest.split(".Ed").next());
-    let lines = lists.flat_map(str::lines).filter(|line| line.len() - line.trim_start().len() <= DEEPEST);
-    let told: Vec<&str> = lines.flat_map(names).collect();
+    let told = page::fields(page, DEEPEST);
     for field in of.as_object().unwrap().keys() {
         assert!(told.contains(&field.as_str()), "the page does not tell of {field}");
     }
 }
 
-/// Of what a line tells.
-fn names(line: &str) -> impl Iterator<Item = &str> {
-    let mut more = true;
-    let words =
-        line.split_whitespace().take_while(move |word| std::mem::replace(&mut more, word.ends_with(',')));
-    words.map(|word| word.trim_end_matches([',', '[', ']']))
-}
-
-const BENCH: &str = include_str!("../../../man/dp-bench.1");
+const BENCH: &str = include_str!("../../../../man/dp-bench.1");
 
 #[test]
 fn a_route_is_measured_to_who_serves_on_another_node() {
@@ -279,7 +70,7 @@ fn the_parameters_of_logp_are_those_of_the_route() {
     let _served = nodes.serve(2, "--dpid 5000");
     let report = nodes.report("logp --node 2/5000 --route udp --quick --seconds 2 --sizes 8,4096 --json");
     assert!(report["node"] == 2 && report["p"] == 2 && report.get("cores").is_none(), "{report}");
-    documented(include_str!("../../../man/dp-logp.1"), &report);
+    documented(include_str!("../../../../man/dp-logp.1"), &report);
     assert_eq!(ways(&report["ways"]), ["udp"]);
     let way = &report["ways"][0];
     let trip = way["rtt"]["ns"].as_f64().unwrap();
@@ -298,7 +89,7 @@ fn the_cost_model_is_that_of_the_route() {
     let _served = nodes.serve(2, "");
     let report = nodes.report("cost --node 2 --quick --seconds 1 --longest 65536 --packet 4096 --json");
     assert!(report["node"] == 2 && report.get("cores").is_none(), "{report}");
-    let page = include_str!("../../../man/dp-cost.1");
+    let page = include_str!("../../../../man/dp-cost.1");
     documented(page, &report);
     assert_eq!(ways(&report["ways"]), ["udp"]);
     let way = &report["ways"][0];

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::{list, names, report};
+use super::{list, names, page, report};
 
 fn bench(line: &str) -> Value {
     report("bench", line)
@@ -17,11 +17,11 @@ fn told(line: &str, code: i32, words: &[&str]) {
 }
 
 fn documented(report: &Value) {
-    let page = include_str!("../../../../man/dp-bench.1");
+    let told = page::words(include_str!("../../../../man/dp-bench.1"));
     let fields = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let rows = report["results"].as_array().into_iter().flatten().flat_map(fields);
     for field in fields(report).into_iter().chain(fields(&report["origin"])).chain(rows) {
-        assert!(page.contains(&field), "dp-bench(1) does not tell of {field}");
+        assert!(told.contains(&field.as_str()), "dp-bench(1) does not tell of {field}");
     }
     assert!(report["origin"]["date"].as_str().unwrap().ends_with('Z'), "{}", report["origin"]);
 }
