@@ -112,3 +112,32 @@ impl Drop for Side {
         let _ = std::fs::remove_file(&self.lost);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// A program that writes as the shim does is known by it; and the file goes with the side.
+    #[test]
+    fn a_wake_up_that_was_lost_is_seen() {
+        let folder = crate::tools::TempDir::new();
+        let interpreter = folder.path().join("interpreter");
+        std::fs::write(
+            &interpreter,
+            "#!/bin/sh\nread line && [ $line = lose ] && echo lost >>$DP_LOST\necho done\n",
+        )
+        .unwrap();
+        std::fs::set_permissions(&interpreter, PermissionsExt::from_mode(0o700)).unwrap();
+        for (line, lost) in [("go", false), ("lose", true)] {
+            let mut side = Side::start(&interpreter, "server", Some(Path::new("")), &[]);
+            side.tell(line);
+            assert!(matches!(side.hear(Duration::from_secs(20)), Answer::Said(said) if said == "done"));
+            let file = side.lost.clone();
+            assert_eq!((side.has_lost(), file.exists()), (lost, lost));
+            drop(side);
+            assert!(!file.exists());
+        }
+    }
+}
