@@ -162,9 +162,9 @@ impl Name {
         let row = |name, what: &str, unit, target| vec![Row::new(name, what, unit, target)];
         let least = Target::RatioAtLeast;
         match self {
-            Name::Redis50 => row("redis-50", "redis GET, 50 clients", "req/s", least(2.5)),
+            Name::Redis50 => row("redis-50", "redis GET, 50 clients", "req/s", least(8.0)),
             Name::Redis1 => row("redis-1", "redis GET, 1 client", "req/s", least(12.0)),
-            Name::OneCore => row("one-core", "redis GET, 50 clients, one core", "req/s", least(1.0)),
+            Name::OneCore => row("one-core", "redis GET, 50 clients, one core", "req/s", least(3.0)),
             Name::Iperf3 => row("iperf3", "iperf3, one stream", "Gbit/s", least(2.5)),
             Name::EndpointLat => row(
                 "endpoint-lat",
