@@ -272,7 +272,7 @@ impl Channel {
             self.set(Conn::TX_TCP);
             let nothing = Cursor { pos: self.tail().pos, ..Cursor::default() };
             if ring && Cursor::unpack(tx.rx.cursor.load(Ordering::Acquire)) != nothing {
-                // What is unread lies before it, as a bell does on TCP: where an urgent byte is the next to be read, one more drops it.
+                // A bell stands for the unread bytes on TCP: where nothing lies before an urgent byte there, the next urgent byte drops it.
                 self.announce(&tx);
             }
         }

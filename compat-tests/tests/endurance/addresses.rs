@@ -69,7 +69,7 @@ fn becomes(server: &Host, client: &Host, environment: &[(&str, &str)]) -> [Strin
     between(server, client, environment, |pids| pids.map(listed))
 }
 
-/// What is seen of the two, by number, while their connection is open.
+/// Runs `look` with the process numbers of both ends while their connection is open.
 fn between<T>(
     server: &Host,
     client: &Host,

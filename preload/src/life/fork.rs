@@ -176,7 +176,7 @@ pub fn hold(family: Family, i: u32, n: u32, me: u32) -> bool {
     match family.holders(c).add_beside(n, me) {
         Added::Yes => {}
         Added::Not => return false,
-        // Whoever closed it took us for one who has it.
+        // The thread that closed it has counted us among its holders, and left the rest to us.
         Added::Last => {
             late::end(family, i, n, Whose::Ours);
             return false;

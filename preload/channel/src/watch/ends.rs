@@ -63,7 +63,7 @@ impl Set {
 
     /// Its last descriptor is closed: everything it said of connections and of other sets is taken back.
     pub fn close(&mut self, keep: bool, w: &mut impl World) {
-        // Whoever sleeps goes on in the kernel's set, and may have been woken by an event that goes now.
+        // A thread that sleeps goes on in the kernel's set, and the event that has woken it may go now.
         let mut sleeps = self.waiters.anyone_asleep();
         for r in 0..self.rows.high() {
             if !self.rows.is_used(r) {
