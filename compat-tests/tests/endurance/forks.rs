@@ -1,10 +1,12 @@
 //! Thousands of children that end without a word leave nothing behind.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use compat_tests::tools::{await_that, free_port, TempDir};
-use compat_tests::{programs, Combo, Ended};
+use compat_tests::{programs, Combo, Ended, Job};
 
 use crate::product;
 
@@ -40,6 +42,52 @@ fn children_that_only_end_give_back_what_they_had() {
     // Some slots may wait for their servers, with a page of lines and short rings and both of their own rings each.
     let (before, after) = memory(&client);
     assert!(after < before + 64 * 264, "slots are not used again: {}", client.transcript);
+}
+
+/// The client cannot tell there when a server's process has ended, so a slot waits for an hour, without the memory of its rings.
+#[test]
+fn children_in_another_pid_namespace_leave_little_memory() {
+    let _turn = product::alone();
+    let (folder, program, count, limit) =
+        (TempDir::new(), programs::c("fork_exits"), 1000, Duration::from_secs(50));
+    let launcher = Path::new("/usr/bin/unshare");
+    let inside = |command: Command| {
+        let mut outer = Command::new(launcher);
+        outer.args(["--pid", "--fork", "--kill-child"]).arg(command.get_program()).args(command.get_args());
+        outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        outer
+    };
+    if !Command::new(launcher).args(["--pid", "--fork", "true"]).status().is_ok_and(|s| s.success()) {
+        return product::skip("forks: no pid namespace may be made here");
+    }
+    let start = |role: &str, arguments: &[&str]| {
+        let combo = Combo::shimmed();
+        let mut command = match role {
+            "client" => combo.client_command(&program, folder.path()),
+            _ => combo.server_command(&program, folder.path()),
+        };
+        command.arg(role).arg(folder.file("port")).arg("").args(arguments).env("COMPAT_ALARM", "100");
+        Job::start(role, if role == "server" { inside(command) } else { command }, folder.path())
+    };
+    let number = count.to_string();
+    let (server, client) = (start("server", &[&number, "0"]), start("client", &[&number]));
+    let done = folder.file("port.done");
+    await_that("the connections", limit, || done.exists());
+    let offered = product::channels(client.pid().as_raw());
+    fs::write(folder.file("new"), "1\n").expect("the mark");
+    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    let [server, client] = [server, client].map(|job| job.finish(Instant::now() + limit));
+    for (who, ended) in [("client", &client), ("server", &server)] {
+        assert!(ended.ok(), "{who}: {}", ended.text());
+    }
+    assert!(offered >= count * 9 / 10, "{offered} channels of {count}");
+    // A page of lines and short rings each; beyond the first ones nothing of their own rings.
+    let (before, after) = memory(&client);
+    assert!(
+        after < before + count * 8 + 64 * 264,
+        "rings of slots that wait keep their memory: {}",
+        client.transcript
+    );
 }
 
 /// The shared memory that a process had at the beginning and at the end, KiB.

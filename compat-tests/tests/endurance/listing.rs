@@ -1,6 +1,5 @@
 //! `dp ls` says what is so.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -103,7 +102,7 @@ fn a_process_in_a_pid_namespace_has_its_number_out_here() {
     let wrapper = ["/usr/bin/unshare", "--pid", "--fork", "--kill-child"];
     let client = side(true, &["client", "200"], folder.path(), &wrapper);
     if client.transcript().is_empty() && !may_unshare() {
-        return skip("no pid namespace may be made here");
+        return product::skip("listing: no pid namespace may be made here");
     }
     said(&client);
     let children = format!("/proc/{0}/task/{0}/children", client.pid());
@@ -115,14 +114,6 @@ fn a_process_in_a_pid_namespace_has_its_number_out_here() {
     drop(client);
     when(server.pid().as_raw(), |family| family.connections.is_empty());
     assert!(product::listed(child).is_none());
-}
-
-/// Told where the summary of tests is.
-fn skip(why: &str) {
-    if let Some(list) = std::env::var_os("DP_SKIPS") {
-        let mut file = std::fs::File::options().append(true).open(list).expect("the list of skips");
-        writeln!(file, "SKIP: endurance listing: {why}").expect("the list of skips");
-    }
 }
 
 fn may_unshare() -> bool {

@@ -111,6 +111,8 @@ pub struct Slot {
     /// Set by either side when it shares its end with another process (L6). One of them may be killed
     /// between waking a group of watchers and sending the bell, and the connection stays open.
     pub shared: AtomicU32,
+    /// The pid namespace in which the server's process has its number.
+    space: AtomicU32,
     tuple: [AtomicU64; 5],
     /// The client socket's cookie (SO_COOKIE).
     pub cookie: AtomicU64,
@@ -124,6 +126,9 @@ pub struct Slot {
     pub shown: AtomicU64,
     /// The client's name of the connection by which it said hello to the server's process; 0: it is not kept.
     pub link: AtomicU64,
+    /// The process that took the offer: `generation << 32 | low bits of space << 22 | pid`. Of another generation, as from a server
+    /// that does not write it: not known.
+    server: AtomicU64,
 }
 
 impl Default for Slot {
@@ -132,6 +137,7 @@ impl Default for Slot {
             state: AtomicU64::new(0),
             left: AtomicU64::new(0),
             shared: AtomicU32::new(0),
+            space: AtomicU32::new(0),
             tuple: Default::default(),
             cookie: AtomicU64::new(0),
             netns: AtomicU64::new(0),
@@ -139,8 +145,16 @@ impl Default for Slot {
             challenge: AtomicU64::new(0),
             shown: AtomicU64::new(0),
             link: AtomicU64::new(0),
+            server: AtomicU64::new(0),
         }
     }
+}
+
+/// Linux has no greater number of a process.
+const PID: u32 = (1 << 22) - 1;
+
+fn named(generation: u32, pid: u32, space: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(space << 22 | pid & PID)
 }
 
 fn word(generation: u32, state: State) -> u64 {
@@ -228,6 +242,22 @@ impl Slot {
                 Ordering::Relaxed,
             )
             .is_ok()
+    }
+
+    /// Server, before it takes the offer: process `pid` of pid namespace `space` does. A late writer of an earlier generation makes
+    /// the server unknown, and no other one of it.
+    pub fn is_taken_by(&self, generation: u32, pid: u32, space: u32) {
+        self.space.store(space, Ordering::Relaxed);
+        self.server.store(named(generation, pid, space), Ordering::Relaxed);
+    }
+
+    /// The process that took the offer, and its pid namespace, by its own word. `None`: not known, or others have the connection, too.
+    pub fn only_server(&self) -> Option<(u32, u32)> {
+        let generation = (self.state.load(Ordering::Relaxed) >> 8) as u32;
+        let (word, space) = (self.server.load(Ordering::Relaxed), self.space.load(Ordering::Relaxed));
+        let pid = word as u32 & PID;
+        (word == named(generation, pid, space) && self.shared.load(Ordering::Relaxed) == 0)
+            .then_some((pid, space))
     }
 
     /// Server: takes the offer.

@@ -3,9 +3,10 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::arena::Arena;
-use dp_channel::family::{Reason, Stage};
+use dp_channel::family::{self, Reason, Stage};
 use dp_channel::slot::Side;
 use dp_channel::tcp;
+use dp_edge::sys::raw;
 
 use super::policy;
 use crate::channel::Channel;
@@ -81,7 +82,12 @@ impl Channel {
             self.note_inq();
             self.link.store(ours, Ordering::Relaxed);
             s.link.store(theirs, Ordering::Relaxed);
+            s.is_taken_by(generation, raw::getpid(), family::space());
             if self.go_between() && self.take_base_position() && s.accept(generation) {
+                // A child that was forked since may have found no slot to say so in; `go_between` has a fence.
+                if !self.is_ours_alone() {
+                    s.shared.store(1, Ordering::Relaxed);
+                }
                 events::accept(self);
             } else {
                 self.set_stage(Stage::Candidate);

@@ -1,12 +1,15 @@
 //! Slots that we left: which of them are free to be used again (PROTOCOLS E11), and what they give back.
 //!
 //! A server that closes says so in the slot. One whose process ends without a close says nothing, as the children of a server
-//! that forks for each connection: then the kernel is asked, a slot or two at a time, by whoever takes a slot or leaves one.
+//! that forks for each connection: then the kernel is asked, a slot or two at a time, by whoever takes a slot or leaves one. That it
+//! knows nothing of the server's socket is not enough: it knows nothing of a connection that is over in both directions, or was
+//! reset, and a server that has a descriptor of that may be in the middle of a call. So it is the server's process that must have
+//! ended.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{fence, AtomicU32, Ordering};
 
 use dp_channel::arena::Arena;
-use dp_channel::family::{Family, OwnArena, ARENAS};
+use dp_channel::family::{self, Family, OwnArena, ARENAS};
 use dp_channel::slot::{Side, Slot};
 use dp_channel::stream;
 use dp_channel::switch::{in_ring, OWN, SHORT};
@@ -21,31 +24,45 @@ const MANY: usize = 32;
 const LOOKS: usize = 1024;
 pub(super) const QUESTIONS: usize = 64;
 
-/// Minutes after which a slot is free of which the kernel has known nothing for so long, though its server has not read everything: it
-/// was killed. One that lives may have a descriptor of a connection that was reset, and read there this late: it finds that the slot
-/// is another's, and a reset. One that has half-closed may work through what it was sent for as long as it likes.
+/// Minutes after which a slot is free of which the kernel has known nothing for so long, where nobody can tell whether its server
+/// lives: it has another pid namespace, or several processes had the connection. One that lives may have a descriptor of a connection
+/// that was reset, and read there this late: it finds that the slot is another's, and a reset. One that has half-closed may work
+/// through what it was sent for as long as it likes.
 const ABANDONED: u32 = 60;
 
-/// Where the next look at an arena begins.
+/// Where the next look at an arena begins, and the next one for slots of which the kernel is not known to know nothing.
 static AT: [AtomicU32; ARENAS] = [const { AtomicU32::new(0) }; ARENAS];
+static NEW: [AtomicU32; ARENAS] = [const { AtomicU32::new(0) }; ARENAS];
 
 /// Looks at a slot or two of arena `i` that we left, whenever one is taken or left: so those whose servers ended do not
 /// become more and more.
 pub(super) fn look_in_passing(family: Family, i: usize, arena: &Arena) {
-    look(family, i, arena, 2, &mut usize::from(family.arena(i).closings() > MANY));
+    let own = family.arena(i);
+    let many = own.closings() > MANY;
+    if many {
+        // Many may wait for an hour. Those that were left since are not to wait until it is their turn among all of them.
+        let now = state::now();
+        let new = from(own, &NEW[i]).take(LOOKS).filter(|&n| own.gone_for(n, now).is_none()).take(1);
+        look(family, i, arena, new, &mut 1);
+    }
+    look(family, i, arena, from(own, &AT[i]).take(2), &mut usize::from(many));
 }
 
 /// Looks at many, where one is needed. `questions`: as many as the kernel is asked at most.
 pub(super) fn look_through(family: Family, i: usize, arena: &Arena, questions: &mut usize) {
-    look(family, i, arena, LOOKS, questions);
+    look(family, i, arena, from(family.arena(i), &AT[i]).take(LOOKS), questions);
 }
 
-/// Frees those of `slots` slots that are free. Each look goes on where the one before has ended.
-fn look(family: Family, i: usize, arena: &Arena, slots: usize, questions: &mut usize) {
+/// The slots that we left, from `at` on, which goes along.
+fn from<'a>(own: &'a OwnArena, at: &'a AtomicU32) -> impl Iterator<Item = u32> + 'a {
+    own.closing_from(at.load(Ordering::Relaxed)).inspect(|n| at.store(n + 1, Ordering::Relaxed))
+}
+
+/// Frees those of some slots that are free.
+fn look(family: Family, i: usize, arena: &Arena, slots: impl Iterator<Item = u32>, questions: &mut usize) {
     let own = family.arena(i);
-    for n in own.closing_from(AT[i].load(Ordering::Relaxed)).take(slots) {
-        AT[i].store(n + 1, Ordering::Relaxed);
-        reclaim(family, i, arena, n, |n| both_left(arena, n) || has_no_server(own, arena, n, questions));
+    for n in slots {
+        reclaim(family, i, arena, n, |n| both_left(arena, n) || has_no_server(i, own, arena, n, questions));
     }
 }
 
@@ -107,23 +124,37 @@ fn reclaim(family: Family, i: usize, arena: &Arena, n: u32, over: impl FnOnce(u3
     }
 }
 
-/// Whether the server of a slot that is ours ended without a word. What the kernel says of its socket is not enough: it knows
-/// nothing of a connection that is over in both directions, or was reset, and the server may have a descriptor of that. So it
-/// must not have said that it ends, and have taken all that we sent, in the ring; if it has the descriptor all the same, it
-/// finds that the slot is another's before it takes anything more.
-fn has_no_server(own: &OwnArena, arena: &Arena, n: u32, questions: &mut usize) -> bool {
-    let gone_for = own.gone_for(n, state::now()).or_else(|| {
-        *questions = questions.checked_sub(1)?;
-        is_unknown(arena, n).then(|| {
+/// Whether the server of a slot that is ours ended without a word.
+fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mut usize) -> bool {
+    let mut asks = || questions.checked_sub(1).map(|left| *questions = left).is_some();
+    let minutes = match own.gone_for(n, state::now()) {
+        Some(minutes) => minutes,
+        None if asks() && is_unknown(arena, n) => {
             own.is_gone_now(n, state::now());
+            // It may have to wait for an hour, and what is in its rings is nobody's any more.
+            if is_read(arena, n) {
+                shrink(i, own, arena, n);
+            }
             0
-        })
-    });
-    gone_for.is_some_and(|minutes| may_be_over(arena, n, minutes))
+        }
+        None => return false,
+    };
+    minutes >= ABANDONED && !is_ending(arena, n) || server_has_ended(arena, n, asks)
 }
 
-/// The same of one of which the kernel has known nothing for so many minutes.
-fn may_be_over(arena: &Arena, n: u32, minutes: u32) -> bool {
+/// Whether nobody is left who could use the slot but us: the server's process, which alone had the connection, has ended.
+fn server_has_ended(arena: &Arena, n: u32, mut asks: impl FnMut() -> bool) -> bool {
+    let named = || arena.bring(n).then(|| arena.slot(n)).flatten().and_then(Slot::only_server);
+    // Asked again behind the question: it may have shared the connection before it ended.
+    let mut may_ask = |space| space == family::space() && asks();
+    named().is_some_and(|(pid, space)| may_ask(space) && family::has_ended(pid, space)) && {
+        fence(Ordering::Acquire);
+        named().is_some()
+    }
+}
+
+/// Whether the server has taken all that we sent, in the ring, and will not go on to work through it.
+fn is_read(arena: &Arena, n: u32) -> bool {
     let [Some(ours), Some(theirs)] = [Side::Client, Side::Server].map(|side| arena.edge(n, side)) else {
         return false;
     };
@@ -132,8 +163,13 @@ fn may_be_over(arena: &Arena, n: u32, minutes: u32) -> bool {
         OWN => Some(ours.own),
         n => arena.spares().and_then(|spares| spares.ring(n)),
     };
-    let taken = || in_ring(ours.tx.epoch()) && ring.is_some_and(|r| !stream::waiting(&r, &ours.rx.cursor));
-    !theirs.tx.is_ending() && (minutes >= ABANDONED || taken())
+    in_ring(ours.tx.epoch())
+        && !theirs.tx.is_ending()
+        && ring.is_some_and(|r| !stream::waiting(&r, &ours.rx.cursor))
+}
+
+fn is_ending(arena: &Arena, n: u32) -> bool {
+    arena.edge(n, Side::Server).is_none_or(|theirs| theirs.tx.is_ending())
 }
 
 /// Whether the kernel does not know the server's end of a slot that we left.

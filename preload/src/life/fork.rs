@@ -15,7 +15,7 @@
 //! and the child's a process that does not know yet that it is one.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{fence, AtomicBool, Ordering};
 
 use dp_channel::family::{Added, Conn, Family, Member, Reason, Stage};
 use dp_edge::sys::raw;
@@ -141,6 +141,7 @@ fn prepare_place() -> Option<(u32, u32)> {
                 // What is the kernel's alone needs nobody to tell.
                 if family.conn(i).stage() != Stage::Plain {
                     family.conn(i).set(Conn::UNCOUNTED);
+                    says_shared(family.conn(i));
                 }
             }
         });
@@ -182,10 +183,17 @@ pub fn hold(family: Family, i: u32, n: u32, me: u32) -> bool {
             return false;
         }
     }
+    says_shared(c);
+    true
+}
+
+/// The other end is not to take the end of one process for the end of the connection. What takes an offer just now finds the holder
+/// that was added, or is found here.
+fn says_shared(c: &Conn) {
+    fence(Ordering::SeqCst);
     if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), c.slot()) {
         s.shared.store(1, Ordering::Relaxed);
     }
-    true
 }
 
 /// There is no child after all.

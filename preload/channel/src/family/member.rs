@@ -111,6 +111,11 @@ pub fn is_gone_without_place(tid: u32) -> bool {
     raw::probe_process(tid) == Err(libc::ESRCH) || stat_of(tid).is_some_and(|stat| stat.dead())
 }
 
+/// Whether process `pid` of pid namespace `space` has ended. Doubt counts as no.
+pub fn has_ended(pid: u32, its_space: u32) -> bool {
+    pid != 0 && its_space != UNKNOWN && its_space == space() && is_gone_without_place(pid)
+}
+
 impl Member {
     /// Takes the place for this process if it is free. That of a process that ended is free when its marks are taken from
     /// the connections ([`Member::leave`]).

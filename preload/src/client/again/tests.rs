@@ -64,3 +64,75 @@ fn the_memory_of_another_arena_is_not_taken_for_that_of_a_former() {
     assert_eq!(other.fd(), Some(fd), "closed in place of its own");
     other.close();
 }
+
+/// An arena of this family's with a slot that its client has left, and of whose server's end the kernel knows nothing.
+struct Left {
+    i: usize,
+    arena: Arena,
+    generation: u32,
+}
+
+impl Left {
+    fn new(i: usize) -> Left {
+        testing::start();
+        let own = state::family().expect("started").arena(i);
+        let serial = own.claim(tcp::Addr { ip: [1; 16], port: 1, scope: 0 }, 0).expect("an entry");
+        let (arena, _memory) =
+            Arena::create(Geometry { slots: 64, lines: 64, spare: 1024 }).expect("an arena");
+        assert!(arena.bring(0), "no addresses");
+        MAPPED[i].serial.store(serial, Ordering::Release);
+        MAPPED[i].arena.store(state::leak_value(arena).expect("a page") as usize, Ordering::Release);
+        let generation = arena.slot(0).expect("mapped").offer(&Tuple::default(), 1, 1, 1);
+        assert_eq!(own.slot(|_| false), Some(0));
+        Left { i, arena, generation }
+    }
+
+    /// `of`: which process took the offer, in the generation, by its own word. `minutes`: for how long the kernel knows nothing.
+    fn is_free(&self, of: Option<(u32, u32, u32)>, shared: u32, minutes: u64) -> bool {
+        let family = state::family().expect("started");
+        let (own, slot) = (family.arena(self.i), self.arena.slot(0).expect("mapped"));
+        if let Some((generation, pid, space)) = of {
+            slot.is_taken_by(generation, pid, space);
+        }
+        slot.shared.store(shared, Ordering::Relaxed);
+        slot.leave(self.generation, Side::Client);
+        own.close(0);
+        // Minutes are counted modulo 255, and the machine may not have run for so long.
+        own.is_gone_now(0, state::now() + (255 - minutes) * 60_000_000_000);
+        client::walking(|| look_through(family, self.i, &self.arena, &mut 1));
+        let free = own.closings() == 0;
+        assert_eq!(own.slot(|_| true), Some(0), "it can be had again");
+        free
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let own = state::family().expect("started").arena(self.i);
+        own.free(0);
+        MAPPED[self.i].arena.store(0, Ordering::Release);
+        own.release();
+    }
+}
+
+/// A thread of a server may be between its look at the slot and its send, for as long as it is stopped, when the connection was reset
+/// by its client.
+#[test]
+fn a_slot_waits_for_the_process_that_took_its_offer() {
+    let left = Left::new(ARENAS - 3);
+    let (now, here) = (left.generation, family::space());
+    let mut child = std::process::Command::new("true").spawn().expect("a process");
+    let ended = child.id();
+    child.wait().expect("its end");
+    let lives = std::process::id();
+
+    assert!(!left.is_free(None, 0, 1), "nobody knows whose it is");
+    assert!(!left.is_free(Some((now, lives, here)), 0, 1), "it lives");
+    assert!(!left.is_free(Some((now, ended, here)), 1, 1), "others have the connection, too");
+    assert!(!left.is_free(Some((now, ended, here + 1)), 0, 1), "that number is another process's there");
+    assert!(!left.is_free(Some((now.wrapping_sub(1), ended, here)), 0, 1), "it took a former offer");
+    assert!(left.is_free(Some((now, ended, here)), 0, 1));
+    // Nobody can tell, for an hour.
+    assert!(!left.is_free(Some((now, ended, here)), 1, 59));
+    assert!(left.is_free(Some((now, ended, here)), 1, 60));
+}
