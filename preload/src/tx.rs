@@ -338,8 +338,8 @@ impl Channel {
                     self.set_tail(tail);
                     match tx.word.after_publish(self.peer_groups(), &tx.rx.event) {
                         Owed::Nothing => {}
-                        Owed::Bell => self.ring_bell(tx),
-                        Owed::Event(number, group) => self.wake_set(tx, number, group),
+                        Owed::Bell(telling) => self.ring_bell(tx, telling),
+                        Owed::Event(number, telling) => self.wake_set(tx, number, telling),
                         Owed::Left if !tx.word.is_raw() => break,
                         Owed::Left => {
                             self.tx_bytes.fetch_add(sent as u64, Ordering::Relaxed);

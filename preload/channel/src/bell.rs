@@ -21,8 +21,12 @@
 //! only one: *event* says so, and the receiver's line has the number, which stays that sleeper's until it is awake. Whatever the
 //! kernel's readiness counts for, a second sleeper or a registration in an epoll set, clears it, and the next token is a bell.
 
+mod group;
+
 pub use dp_edge::sync::settle;
 use dp_edge::sync::{fence, relax, AtomicU32, AtomicU64, Ordering};
+use group::Watcher;
+pub use group::{Group, BY_BELL};
 
 const SLEEPERS: u64 = 0xff;
 const HOT: u64 = 1 << 8;
@@ -40,149 +44,30 @@ const BELL: u64 = 1 << 32;
 pub enum Owed {
     /// Nobody needs telling.
     Nothing,
-    /// One bell, now; it is already counted.
-    Bell,
-    /// The event with this number, now, or else a bell, which is not counted yet, by [`Word::bell_instead`]. The group which
-    /// that tells, from 1 on; 0: a sleeper's.
-    Event(u32, usize),
+    /// One bell, now, and then [`Word::has_told`]; it is already counted.
+    Bell(Telling),
+    /// The event with this number, now, and then [`Word::has_told`]; or else a bell, which is not counted yet, by
+    /// [`Word::bell_instead`].
+    Event(u32, Telling),
     /// The receiver left the edge: go back to TCP (E8).
     Left,
 }
 
-/// How a watcher that sleeps is woken: by a bell on one of its connections.
-pub const BY_BELL: u32 = 1;
-/// A sender has told a watcher that slept, and it has not said since that it is awake.
-const TOLD: u32 = u32::MAX;
-/// A sender is about to, by a bell: whether that wakes the watcher is not known yet. The lower bits are its own ([`Word::teller`]), so
-/// that one that was overtaken by a whole sleep takes no other's for its own. Numbers of events are smaller, which count from 2 on.
-const TELLING: u32 = 0xf000_0000;
-/// How often another sender looks whether it is. Then that one was preempted, or has ended, and this one rings for itself.
-#[cfg(not(loom))]
-const LOOKS: u32 = 64;
-/// A look more is a switch more between threads.
-#[cfg(loom)]
-const LOOKS: u32 = 0;
-
-/// What a sender finds of a watcher.
-enum Watcher {
-    /// It is awake, or will be: no bell.
-    Looks,
-    /// It sleeps, and the caller is the one to wake it, by its event.
-    SleepsBy(u32),
-    /// It sleeps, and the caller is the one to wake it, by a bell. The group is [`TELLING`] until that is settled.
-    SleepsByBell,
-    /// It sleeps, and another sender is the one to wake it, which takes long.
-    IsBeingTold,
+/// Which group's watcher a bell, or an event, tells: until that is out, other senders do not rely on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Telling {
+    /// From 1 on; 0: none, or another sender tells it.
+    group: usize,
+    /// Whether the bell wakes it: the edge was found in the group behind the count.
+    is_in: bool,
 }
 
-/// A group's word: is its watcher asleep, and how is it woken?
-///
-/// ```text
-///                               one sender, by event
-///          watcher            +-----------------------------------> watcher
-///   awake ---------> asleep --+                                 told ------> awake
-///     ^                 | ^   +------------> being told ----------^
-///     |                 | |     one sender, by bell | the same
-///     |                 | +-------------------------+
-///     +-----------------+    its bell wakes nobody here
-///      watcher, by itself
-/// ```
-///
-/// While it is told, senders take it for awake; while it is being told, they wait for what comes of that, or ring for themselves. The
-/// bell that tells it must stay until it is: to the kernel's poll a bell that
-/// another thread has taken meanwhile never was.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub struct Group {
-    /// 0: awake; [`BY_BELL`]; [`TELLING`] and more; [`TOLD`]; else the number of its event.
-    asleep: AtomicU32,
-    /// Taken by a watcher: pid namespace and pid (its own side's bookkeeping, not the protocol's).
-    pub taken: AtomicU64,
-}
+impl Telling {
+    /// No group's.
+    pub const NOBODY: Telling = Telling { group: 0, is_in: false };
 
-impl Default for Group {
-    fn default() -> Self {
-        Group { asleep: AtomicU32::new(0), taken: AtomicU64::new(0) }
-    }
-}
-
-impl Group {
-    /// The watcher is about to sleep, and is woken by the event `how`, or [`BY_BELL`]. It must call [`settle`] once for
-    /// all its groups, then look at every hot edge again, and only then sleep.
-    #[inline]
-    pub fn doze(&self, how: u32) {
-        self.says(how);
-    }
-    /// The watcher is awake again and will look by itself.
-    #[inline]
-    pub fn wake(&self) {
-        self.says(0);
-    }
-    #[inline(always)]
-    fn says(&self, how: u32) {
-        #[cfg(not(loom))]
-        self.asleep.store(how, Ordering::Relaxed);
-        // loom 0.7.2 lets a sender exchange what it had stored itself before this store, and then read that as if it came behind it. Of
-        // exchanges it keeps the order.
-        #[cfg(loom)]
-        self.asleep.swap(how, Ordering::Relaxed);
-    }
-    /// Whether the watcher says that it is awake, so that it looks by itself, and needs no bell.
-    #[inline]
-    pub fn is_awake(&self) -> bool {
-        self.asleep.load(Ordering::Acquire) == 0
-    }
-    /// Whether a sender has told the watcher, or is about to, which has not said since that it is awake. Behind what makes a word
-    /// cold, it sees what each sender did that had found the word hot when it counted its bell.
-    #[inline]
-    pub fn is_told(&self) -> bool {
-        self.asleep.load(Ordering::SeqCst) >= TELLING
-    }
-    /// The sender's side: its bell is one that wakes the watcher; or wakes nobody, and the next sender tells the watcher, by a bell of
-    /// its own.
-    #[inline]
-    fn settle_telling(&self, teller: u32, is_told: bool) {
-        let now = if is_told { TOLD } else { BY_BELL };
-        let _ = self.asleep.compare_exchange(teller, now, Ordering::SeqCst, Ordering::Relaxed);
-    }
-    /// The same where it was thought to wake the watcher, and could not be sent, or was counted in place of an event. What another
-    /// sender did not ring meanwhile, only the watcher's own second look finds.
-    #[cold]
-    pub fn untell(&self) {
-        let _ = self.asleep.compare_exchange(TOLD, BY_BELL, Ordering::SeqCst, Ordering::Relaxed);
-    }
-    /// The sender's side, after it published and fenced: whether the watcher is to be woken, and how. `by_bell`: not by an event.
-    #[inline(always)]
-    fn wake_once(&self, teller: u32, by_bell: bool) -> Watcher {
-        match self.asleep.load(Ordering::Relaxed) {
-            0 | TOLD => Watcher::Looks,
-            how => self.wake_from(how, teller, by_bell),
-        }
-    }
-    fn wake_from(&self, mut how: u32, teller: u32, by_bell: bool) -> Watcher {
-        let mut looks = 0;
-        // It may have been awake for a moment, and sleep again with another event.
-        loop {
-            let by_bell = by_bell || how == BY_BELL;
-            how = match how {
-                0 | TOLD => return Watcher::Looks,
-                TELLING.. if looks == LOOKS => return Watcher::IsBeingTold,
-                TELLING.. => {
-                    looks += 1;
-                    relax();
-                    self.asleep.load(Ordering::Relaxed)
-                }
-                _ => {
-                    // An event is one of the set itself, and wakes it whatever becomes of the edge.
-                    let now = if by_bell { teller } else { TOLD };
-                    match self.asleep.compare_exchange(how, now, Ordering::SeqCst, Ordering::Relaxed) {
-                        Ok(_) if by_bell => return Watcher::SleepsByBell,
-                        Ok(_) => return Watcher::SleepsBy(how),
-                        Err(now) => now,
-                    }
-                }
-            }
-        }
+    fn group(self, groups: &[Group]) -> Option<&Group> {
+        groups.get(self.group.checked_sub(1)?)
     }
 }
 
@@ -239,21 +124,21 @@ impl Word {
             let number = ((word & GROUP) >> GROUP_SHIFT) as usize;
             let group = if word & HOT != 0 && number != 0 { groups.get(number - 1) } else { None };
             // An event would wake no sleeper. One that came since looks at the edge again, and sees the token.
-            let found = group.map(|group| (group, group.wake_once(self.teller(), word & SLEEPERS != 0)));
-            match found {
-                Some((_, Watcher::SleepsBy(event))) => return Owed::Event(event, number),
+            match group.map(|group| group.wake_once(self.teller(), word & SLEEPERS != 0)) {
+                // It is one of the set itself, and wakes it whatever becomes of the edge.
+                Some(Watcher::SleepsBy(event)) => {
+                    return Owed::Event(event, Telling { group: number, is_in: true })
+                }
                 // Counted behind telling it: a watcher takes no bell that was not counted when it began to sleep. A receiver that has
                 // left takes none at all. And since the word was read, the edge may have left the group: its bell wakes nobody there.
                 // (A bell wakes a sleeper, too.)
-                Some((group, Watcher::SleepsByBell)) => {
-                    let (counted, is_in) = self.counts_for(number);
-                    group.settle_telling(self.teller(), counted && is_in);
-                    return if counted { Owed::Bell } else { Owed::Left };
+                Some(Watcher::SleepsByBell) => {
+                    return self.bell_for(groups, number).map_or(Owed::Left, Owed::Bell);
                 }
-                Some((_, Watcher::IsBeingTold)) => {
-                    return if self.count_bell() { Owed::Bell } else { Owed::Left };
+                Some(Watcher::IsBeingTold) => {
+                    return if self.count_bell() { Owed::Bell(Telling::NOBODY) } else { Owed::Left };
                 }
-                Some((_, Watcher::Looks)) | None => {}
+                Some(Watcher::Looks) | None => {}
             }
             if word & RUNG != 0 || word & (HOT | SLEEPERS) == HOT {
                 return Owed::Nothing;
@@ -271,41 +156,51 @@ impl Word {
                 Ok(_) if by_event => {
                     return match event.load(Ordering::Relaxed) {
                         0 => Owed::Nothing,
-                        number => Owed::Event(number, 0),
+                        number => Owed::Event(number, Telling::NOBODY),
                     };
                 }
-                Ok(_) => return Owed::Bell,
+                Ok(_) => return Owed::Bell(Telling::NOBODY),
                 Err(now) => word = now,
             }
         }
     }
 
-    /// Counts the bell that tells a group, and says whether it is one that does. Not counted: the receiver has left. Where the edge is
-    /// out of the group since, the bell wakes nobody there, and the next sender is to tell it: either that is seen here, or whoever
-    /// takes the edge out of the group sees that its watcher was told, or is being.
-    fn counts_for(&self, number: usize) -> (bool, bool) {
+    /// Counts the bell that tells a group, and says whether it is one that does. `None`: the receiver has left, and it is not counted.
+    /// Where the edge is out of the group since, the bell wakes nobody there, and the next sender is to tell it: either that is seen
+    /// here, or whoever takes the edge out of the group sees that its watcher was told, or is being.
+    fn bell_for(&self, groups: &[Group], group: usize) -> Option<Telling> {
         let counted = self.count_bell();
         fence(Ordering::SeqCst);
         let word = self.0.load(Ordering::Relaxed);
-        (counted, word & HOT != 0 && (word & GROUP) >> GROUP_SHIFT == number as u64)
+        let is_in = word & HOT != 0 && (word & GROUP) >> GROUP_SHIFT == group as u64;
+        let telling = Telling { group, is_in };
+        if !counted {
+            self.has_told(groups, telling, false);
+        }
+        counted.then_some(telling)
     }
 
     /// What a sender of this edge, of which there is one at a time, says while it tells a group's watcher.
     fn teller(&self) -> u32 {
-        TELLING | (core::ptr::from_ref(self).addr() >> 3) as u32 & (!TELLING >> 1)
+        group::teller(self)
     }
 
-    /// An event ([`Owed::Event`]) that could not be sent: counts a bell in its place. False: the receiver has left.
-    #[cold]
-    pub fn bell_instead(&self, groups: &[Group], number: usize) -> bool {
-        let Some(group) = number.checked_sub(1).and_then(|i| groups.get(i)) else {
-            return self.count_bell();
-        };
-        let (counted, is_in) = self.counts_for(number);
-        if !(counted && is_in) {
-            group.untell();
+    /// The bell, or the event, is out, or could not be sent: other senders may rely on it, or the next one tells the watcher. A sender
+    /// that ends before this leaves the others to ring for themselves until the watcher is awake.
+    #[inline]
+    pub fn has_told(&self, groups: &[Group], telling: Telling, sent: bool) {
+        if let Some(group) = telling.group(groups) {
+            group.settle_telling(self.teller(), sent && telling.is_in);
         }
-        counted
+    }
+
+    /// An event ([`Owed::Event`]) that could not be sent: counts a bell in its place. `None`: the receiver has left.
+    #[cold]
+    pub fn bell_instead(&self, groups: &[Group], telling: Telling) -> Option<Telling> {
+        match telling.group {
+            0 => self.count_bell().then_some(Telling::NOBODY),
+            group => self.bell_for(groups, group),
+        }
     }
 
     /// The bell could not be sent (the socket's buffer is full, so the peer is readable anyway).

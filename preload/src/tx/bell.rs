@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::bell::Owed;
+use dp_channel::bell::{Owed, Telling};
 use dp_channel::family::End;
 use dp_edge::sys::raw;
 
@@ -18,8 +18,8 @@ impl Channel {
         }
         match tx.word.after_publish(self.peer_groups(), &tx.rx.event) {
             Owed::Nothing => {}
-            Owed::Bell => self.ring_bell(tx),
-            Owed::Event(number, group) => self.wake_set(tx, number, group),
+            Owed::Bell(telling) => self.ring_bell(tx, telling),
+            Owed::Event(number, telling) => self.wake_set(tx, number, telling),
             Owed::Left if tx.word.is_raw() => self.follow_behind(tx),
             // Closed: the kernel says so to the next call.
             Owed::Left => {}
@@ -28,13 +28,14 @@ impl Channel {
 
     /// The epoll set in which the receiver sleeps, by its event; where there is none that this process knows, by a bell.
     #[cold]
-    pub(super) fn wake_set(&self, tx: &End, number: u32, group: usize) {
+    pub(super) fn wake_set(&self, tx: &End, number: u32, telling: Telling) {
         if !link::wake(self, number) {
-            if tx.word.bell_instead(self.peer_groups(), group) {
-                self.ring_bell(tx);
+            if let Some(telling) = tx.word.bell_instead(self.peer_groups(), telling) {
+                self.ring_bell(tx, telling);
             }
             return;
         }
+        tx.word.has_told(self.peer_groups(), telling, true);
         here(tx);
         self.bells.fetch_add(1, Ordering::Relaxed);
     }
@@ -50,22 +51,23 @@ pub(super) fn here(tx: &End) {
 
 impl Channel {
     #[cold]
-    pub(super) fn ring_bell(&self, tx: &End) {
+    pub(super) fn ring_bell(&self, tx: &End, telling: Telling) {
         let bell = b'!';
         here(tx);
         // The number may have been closed while this thread was in the middle of its send.
         let Some(fd) = fdtable::stands_for(self.fd, |i| core::ptr::eq(self.family.conn(i), self.conn)) else {
-            return self.takes_back(tx);
+            return self.takes_back(tx, telling);
         };
         // SAFETY: one byte.
         match unsafe { raw::send(fd, &bell, 1, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) } {
             Ok(_) => {
+                tx.word.has_told(self.peer_groups(), telling, true);
                 tx.tx.bell_sent();
                 self.tx_kernel.fetch_add(1, Ordering::Relaxed);
                 self.bells.fetch_add(1, Ordering::Relaxed);
             }
             Err(e) => {
-                self.takes_back(tx);
+                self.takes_back(tx, telling);
                 self.keep_error_of_send(e);
                 if e != libc::EAGAIN {
                     self.suspect();
@@ -75,17 +77,15 @@ impl Channel {
     }
 
     /// A bell that was counted is not sent, and a set that it would have told is not told.
-    fn takes_back(&self, tx: &End) {
+    fn takes_back(&self, tx: &End, telling: Telling) {
         tx.word.undo_bell();
-        if let Some(group) = tx.word.group().checked_sub(1).and_then(|i| self.peer_groups().get(i)) {
-            group.untell();
-        }
+        tx.word.has_told(self.peer_groups(), telling, false);
     }
 
     /// A bell without a token, so that the peer looks. Under the lock, in a ring epoch.
     pub fn announce(&self, tx: &End) {
         if tx.word.count_bell() {
-            self.ring_bell(tx);
+            self.ring_bell(tx, Telling::NOBODY);
         }
     }
 }

@@ -87,7 +87,7 @@ fn use_word(random: &mut Random, word: &Word, groups: &[Group]) {
     }
     assert!(matches!(
         word.after_publish(groups, &AtomicU32::new(0)),
-        Owed::Nothing | Owed::Bell | Owed::Event(..) | Owed::Left
+        Owed::Nothing | Owed::Bell(_) | Owed::Event(..) | Owed::Left
     ));
 }
 

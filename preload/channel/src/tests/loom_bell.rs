@@ -10,7 +10,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::ends::{Feed, Room};
-use crate::bell::{Group, Owed, Word};
+use crate::bell::{Group, Owed, Telling, Word};
 use crate::stream;
 
 /// One edge and its socket.
@@ -39,17 +39,17 @@ pub fn edge() -> Edge {
 impl Edge {
     /// The sender's whole call. With `fence` false the token is published by a plain release.
     pub fn send(&self, tail: &mut Tail, i: u64, fence: bool) {
-        if self.publish(tail, i, fence, &[]) {
+        if self.publish(tail, i, fence, &[]).is_some() {
             self.kernel.ring(0);
         }
     }
 
-    /// All but the bell; whether one is owed.
-    pub fn publish(&self, tail: &mut Tail, i: u64, fence: bool, groups: &[Group]) -> bool {
+    /// All but the bell, if one is owed, and what is said behind it.
+    pub fn publish(&self, tail: &mut Tail, i: u64, fence: bool, groups: &[Group]) -> Option<Telling> {
         match self.owed(tail, i, fence, groups) {
-            Owed::Bell => true,
+            Owed::Bell(telling) => Some(telling),
             // A receiver that left is told over TCP, by the next call.
-            Owed::Nothing | Owed::Left => false,
+            Owed::Nothing | Owed::Left => None,
             Owed::Event(..) => unreachable!("nobody here has an event"),
         }
     }
@@ -229,8 +229,8 @@ fn by_event(first: u32, other: u32, looks_again: bool) {
             let mut tail = Tail::default();
             for i in 0..first + other {
                 match e.owed(&mut tail, u64::from(i), true, &[]) {
-                    Owed::Event(7, 0) => e.kernel.ring(1),
-                    Owed::Bell => e.kernel.ring(0),
+                    Owed::Event(7, Telling::NOBODY) => e.kernel.ring(1),
+                    Owed::Bell(_) => e.kernel.ring(0),
                     owed => assert_eq!(owed, Owed::Nothing),
                 }
             }
@@ -266,9 +266,9 @@ fn beside_a_poll(minds: bool) {
         let e = e.clone();
         thread::spawn(move || {
             match e.owed(&mut Tail::default(), 0, true, &[]) {
-                Owed::Event(7, 0) => e.kernel.ring(1),
-                Owed::Event(8, 0) => {} // the poll's
-                Owed::Bell => e.kernel.ring(0),
+                Owed::Event(7, Telling::NOBODY) => e.kernel.ring(1),
+                Owed::Event(8, Telling::NOBODY) => {} // the poll's
+                Owed::Bell(_) => e.kernel.ring(0),
                 owed => assert_eq!(owed, Owed::Nothing),
             }
             e.kernel.over();

@@ -123,7 +123,7 @@ impl Sender<'_> {
             assert_eq!(e, Error::Full);
             thread::yield_now();
         }
-        if self.s.word.after_publish(&[], &AtomicU32::new(0)) == Owed::Bell {
+        if let Owed::Bell(_) = self.s.word.after_publish(&[], &AtomicU32::new(0)) {
             let refused = match self.refuses {
                 Refuses::Never => false,
                 Refuses::BehindData => self.s.queue().bytes.iter().any(|b| *b != Byte::Bell),
