@@ -29,6 +29,7 @@ pub fn target_dir() -> PathBuf {
 pub fn c(name: &str) -> PathBuf {
     match name {
         "exec_live" => drop(build("static_cat", "static_cat", Form::Static)),
+        "plugged" => drop((library("plug_opener"), library("plug"))),
         "uring" | "kernel_aio" | "ring" => drop(library("standin")),
         _ => {}
     }
@@ -78,7 +79,8 @@ fn build(name: &str, output: &str, form: Form) -> PathBuf {
     let options: &[&str] = match form {
         Form::Program => &[],
         Form::Static => &["-static"],
-        Form::Library => &["-shared", "-fPIC"],
+        // Some load others that lie beside them.
+        Form::Library => &["-shared", "-fPIC", "-Wl,-rpath,$ORIGIN"],
     };
     made(output, &parts, options)
 }

@@ -39,6 +39,7 @@ mod lost;
 mod note;
 mod ops;
 mod own;
+mod plugin;
 mod poke;
 mod proof;
 mod real;

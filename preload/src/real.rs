@@ -59,7 +59,7 @@ fn next_anywhere(cell: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
         // SAFETY: a C string; what is loaded already is only counted once more, and stays from now on if it is
         // what was looked for.
         unsafe {
-            let handle = libc::dlopen(object.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            let handle = dlopen()(object.name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
             if !handle.is_null() {
                 found = libc::dlsym(handle, name.as_ptr());
                 if found.is_null() || is_ours(found) {
@@ -77,6 +77,24 @@ fn next_anywhere(cell: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
 /// A definition of `name` in whatever the program has loaded.
 pub fn find(name: &'static CStr) -> *mut c_void {
     next_anywhere(&AtomicPtr::new(core::ptr::null_mut()), name)
+}
+
+/// A hook of ours.
+pub fn ours(name: &CStr) -> *mut c_void {
+    // SAFETY: plain data, filled by the call; C strings; this library is there, and stays.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        if libc::dladdr(is_ours as *const c_void, &mut info) == 0 {
+            return core::ptr::null_mut();
+        }
+        let handle = dlopen()(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let found = if handle.is_null() { handle } else { libc::dlsym(handle, name.as_ptr()) };
+        if !found.is_null() && is_ours(found) {
+            found
+        } else {
+            core::ptr::null_mut()
+        }
+    }
 }
 
 /// Whether that is a hook of ours.
@@ -203,3 +221,42 @@ macro_rules! definitions {
 }
 
 table!(definitions);
+
+// Their hooks are branches, and stand in no table: `ops::load`.
+definition!(sleep dlopen (file: *const c_char, mode: c_int) -> *mut c_void);
+definition!(sleep dlmopen (space: c_long, file: *const c_char, mode: c_int) -> *mut c_void);
+
+/// A name that is replaced.
+#[derive(Clone, Copy)]
+pub struct Replaced {
+    pub name: &'static CStr,
+    /// It belongs to a library that a plug-in may have brought along for itself.
+    pub guest: bool,
+}
+
+macro_rules! replaced {
+    (guest $name:ident) => {
+        Replaced { name: cstr!($name), guest: true }
+    };
+    ($form:ident $name:ident) => {
+        Replaced { name: cstr!($name), guest: false }
+    };
+}
+
+macro_rules! names {
+    ($($form:ident fn $name:ident($($v:ident: $t:ty),*) -> $r:ty = $body:path;)*) => {
+        /// All of them: those of the table, with variadic ones, and those that load.
+        pub const REPLACED: &[Replaced] = &[
+            $(replaced!($form $name),)*
+            replaced!(sleep dprintf),
+            replaced!(sleep __dprintf_chk),
+            replaced!(sleep execl),
+            replaced!(sleep execlp),
+            replaced!(sleep execle),
+            replaced!(sleep dlopen),
+            replaced!(sleep dlmopen),
+        ];
+    };
+}
+
+table!(names);

@@ -387,7 +387,7 @@ static CLOCK: AtomicPtr<core::ffi::c_void> = AtomicPtr::new(core::ptr::null_mut(
 pub fn prepare_clock() {
     // SAFETY: C strings; libc is loaded, and stays.
     unsafe {
-        let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        let libc = crate::real::dlopen()(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         if !libc.is_null() {
             CLOCK.store(libc::dlsym(libc, c"clock_gettime".as_ptr()), Ordering::Relaxed);
         }

@@ -68,6 +68,11 @@ same_everywhere! {
     io_uring_passes_a_channel_on => Pair::c("ring").arg("pass");
     io_uring_told_of_a_socket_before_it_is_connected => Pair::c("ring").arg("before");
     io_uring_beside_another_channel => Pair::c("ring").arg("number");
+    a_plug_in_that_finds_the_c_library_first => Pair::c("plugged").arg("deep");
+    a_plug_in_that_finds_the_c_library_when_it_first_calls => Pair::c("plugged").arg("lazy");
+    a_plug_in_that_only_the_library_that_loads_it_finds => Pair::c("plugged").arg("name");
+    a_plug_in_with_a_c_library_of_its_own => Pair::c("plugged").arg("space");
+    a_plug_in_that_is_not_there => Pair::c("plugged").arg("missing");
     io_submit_of_a_library => Pair::c("kernel_aio").arg("library");
     io_submit_of_a_plug_in => Pair::c("kernel_aio").arg("plugin");
     io_submit_by_number => Pair::c("kernel_aio").arg("number");

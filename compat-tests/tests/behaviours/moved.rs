@@ -72,6 +72,17 @@ fn a_program_that_uses_io_uring_for_its_files_keeps_its_channels() {
     stays_moved(&Pair::c("ring").arg("disk").arg(EXCHANGES));
 }
 
+#[test]
+fn a_program_with_a_plug_in_that_finds_the_c_library_first_keeps_its_channels() {
+    stays_moved(&Pair::c("plugged").arg("disk").arg(EXCHANGES));
+}
+
+#[test]
+fn a_plug_in_that_finds_the_c_library_first_uses_channels() {
+    stays_moved(&Pair::c("plugged").arg("deep").arg(EXCHANGES));
+    stays_moved(&Pair::c("plugged").arg("lazy").arg(EXCHANGES));
+}
+
 /// The ring may have entries for it that wait for bytes: a bell would be one to them.
 #[test]
 fn a_socket_that_a_ring_was_told_of_before_it_connected_stays_on_tcp() {

@@ -7,6 +7,8 @@ pub mod copy;
 pub mod fd;
 pub mod fork;
 pub mod leave;
+#[cfg(not(test))]
+pub mod load;
 pub mod open;
 pub mod option;
 pub mod raw;

@@ -30,6 +30,9 @@ pub fn of(reason: Reason) -> Option<&'static str> {
         Reason::PeerLeft => "the other end has the reason: see dp doctor of that program",
         Reason::NoUnix => needs::OPEN_FAMILIES,
         Reason::Sandbox => "dp-preload(7), Filters of system calls: start the filter later, or leave it on TCP",
+        Reason::Plugin => {
+            "dp-preload(7), Plug-ins: have the program load it without RTLD_DEEPBIND, or by its path, if it can be told to"
+        }
         Reason::Refused => {
             "dp rules explain PROGRAM ADDRESS names the rule; what it demands was missing for the other reasons here"
         }

@@ -47,4 +47,5 @@ reasons! {
     Sandbox = 21, "sandbox", "The process has forbidden itself system calls (seccomp), the processor's clock, or new descriptors.";
     Nat = 22, "nat", "The connection was made to another address, and translated on its way.";
     Refused = 23, "refused", "The rules refuse the connection, or demand a channel that it could not become.";
+    Plugin = 24, "plug-in", "The process has loaded a library whose calls do not come to the shim (RTLD_DEEPBIND, dlmopen).";
 }
