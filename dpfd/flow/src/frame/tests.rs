@@ -1,9 +1,14 @@
-use std::vec;
-use std::vec::Vec;
-
-use proptest::prelude::*;
+use std::{assert, assert_eq, vec, vec::Vec};
 
 use super::*;
+use crate::crc32c;
+
+cases! {
+    the_checksum_is_crc32c_and_can_be_continued
+    a_part_says_what_was_written
+    a_hello_says_what_was_written
+    nonsense_is_refused_with_its_reason
+}
 
 const A: Address = Address { nid: 1, dpid: 1024 };
 
@@ -34,7 +39,6 @@ fn refused(frame: &[u8]) -> Refused {
     parse(frame, Some(crc32c)).expect_err("refused")
 }
 
-#[test]
 fn the_checksum_is_crc32c_and_can_be_continued() {
     // The check value of the catalogues.
     assert_eq!(crc32c(0, b"123456789"), 0xe306_9283);
@@ -42,7 +46,6 @@ fn the_checksum_is_crc32c_and_can_be_continued() {
     assert_eq!(crc32c(0, &[]), 0);
 }
 
-#[test]
 fn a_part_says_what_was_written() {
     for (first, last, immediate) in [(true, true, None), (true, true, Some(9)), (true, false, Some(1 << 60))]
     {
@@ -59,7 +62,6 @@ fn a_part_says_what_was_written() {
     }
 }
 
-#[test]
 fn a_hello_says_what_was_written() {
     let hello = Hello {
         mine: 1,
@@ -78,7 +80,6 @@ fn a_hello_says_what_was_written() {
     assert_eq!(parse(&out, Some(crc32c)).unwrap().1, Body::Hello(hello));
 }
 
-#[test]
 fn nonsense_is_refused_with_its_reason() {
     let good = frame(KIND_PART, FLAG_FIRST | FLAG_LAST, b"abc");
     assert_eq!(refused(&good[..HEADER - 1]), Refused::Short);
@@ -110,40 +111,48 @@ fn nonsense_is_refused_with_its_reason() {
     assert!(!is_between(&header(KIND_ACK, 0), A, A));
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+/// Whatever a generator of random bytes thinks of.
+#[cfg(test)]
+mod any_bytes {
+    use proptest::prelude::*;
 
-    #[test]
-    fn whatever_bytes_come_parse_answers(
-        mut bytes in prop::collection::vec(any::<u8>(), 0..400),
-        kind in 0u8..6,
-        sum: bool,
-    ) {
-        let _ = parse(&bytes, Some(crc32c));
-        if bytes.len() >= HEADER {
-            // Nearer to a frame, and with the right checksum.
-            bytes[0] = 2;
-            bytes[1] = bytes[1] & 0xf0 | kind;
-            bytes[2] = 0;
-            if sum {
-                let behind = usize::from(bytes[3]).min(bytes.len() - HEADER);
-                let head: [u8; HEADER] = bytes[..HEADER].try_into().unwrap();
-                let header = Header::decode(&head).unwrap();
-                seal(&mut bytes, header, behind, Some(crc32c));
-            }
-            if let Ok((_, Body::Part(piece) | Body::Raw(piece))) = parse(&bytes, sum.then_some(crc32c as Checksum)) {
-                assert!(piece.bytes.len() <= piece.total as usize || !piece.first);
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_bytes_come_parse_answers(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..400),
+            kind in 0u8..6,
+            sum: bool,
+        ) {
+            let _ = parse(&bytes, Some(crc32c));
+            if bytes.len() >= HEADER {
+                // Nearer to a frame, and with the right checksum.
+                bytes[0] = 2;
+                bytes[1] = bytes[1] & 0xf0 | kind;
+                bytes[2] = 0;
+                if sum {
+                    let behind = usize::from(bytes[3]).min(bytes.len() - HEADER);
+                    let head: [u8; HEADER] = bytes[..HEADER].try_into().unwrap();
+                    let header = Header::decode(&head).unwrap();
+                    seal(&mut bytes, header, behind, Some(crc32c));
+                }
+                if let Ok((_, Body::Part(piece) | Body::Raw(piece))) = parse(&bytes, sum.then_some(crc32c as Checksum)) {
+                    assert!(piece.bytes.len() <= piece.total as usize || !piece.first);
+                }
             }
         }
-    }
 
-    #[test]
-    fn one_or_two_wrong_bits_are_always_noticed(
-        behind in prop::collection::vec(any::<u8>(), 1..1500),
-        bits in prop::collection::hash_set(0usize..(HEADER + 1) * 8, 1..3),
-    ) {
-        let mut frame = frame(KIND_PART, FLAG_FIRST | FLAG_LAST, &behind);
-        bits.iter().for_each(|bit| frame[bit / 8] ^= 1 << (bit % 8));
-        assert!(parse(&frame, Some(crc32c)).is_err());
+        #[test]
+        fn one_or_two_wrong_bits_are_always_noticed(
+            behind in prop::collection::vec(any::<u8>(), 1..1500),
+            bits in prop::collection::hash_set(0usize..(HEADER + 1) * 8, 1..3),
+        ) {
+            let mut frame = frame(KIND_PART, FLAG_FIRST | FLAG_LAST, &behind);
+            bits.iter().for_each(|bit| frame[bit / 8] ^= 1 << (bit % 8));
+            assert!(parse(&frame, Some(crc32c)).is_err());
+        }
     }
 }
