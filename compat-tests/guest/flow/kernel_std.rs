@@ -117,6 +117,36 @@ impl fmt::Debug for Text {
     }
 }
 
+/// `std::boxed`.
+pub mod boxed {
+    use super::*;
+
+    /// The kernel's, with the calls of `std`'s.
+    pub struct Box<T>(kernel::alloc::KBox<T>);
+
+    impl<T> Box<T> {
+        /// Puts it into memory of its own.
+        pub fn new(value: T) -> Box<T> {
+            let Ok(boxed) = kernel::alloc::KBox::new(value, GFP_KERNEL) else { panic!("memory") };
+            Box(boxed)
+        }
+    }
+
+    impl<T> Deref for Box<T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            &self.0
+        }
+    }
+
+    impl<T> DerefMut for Box<T> {
+        fn deref_mut(&mut self) -> &mut T {
+            &mut self.0
+        }
+    }
+}
+
 /// `std::vec`.
 pub mod vec {
     use super::*;

@@ -1,4 +1,4 @@
-use std::{assert, assert_eq, vec, vec::Vec};
+use std::{assert, assert_eq, boxed::Box, vec, vec::Vec};
 
 use super::*;
 use crate::{crc32c, Address};
@@ -13,8 +13,10 @@ fn config(from: Address, to: Address) -> Config {
     Config { part_max: PART as u16, ..Config::new(from, to, from.nid.into(), Some(crc32c)) }
 }
 
-fn flow(config: Config) -> Small {
-    Flow::new(config, vec![0; 8 * PART]).unwrap()
+/// Not on the stack, where a kernel has little room.
+#[inline(never)]
+fn flow(config: Config) -> Box<Small> {
+    Box::new(Flow::new(config, vec![0; 8 * PART]).unwrap())
 }
 
 fn send(flow: &mut Small, total: u32) -> Result<u64, NotSent> {
@@ -70,7 +72,7 @@ cases! {
     a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_part_on
 }
 
-fn met() -> (Small, Small) {
+fn met() -> (Box<Small>, Box<Small>) {
     let (mut here, mut there) = (flow(config(A, B)), flow(config(B, A)));
     send(&mut here, 0).unwrap();
     assert_eq!(exchange(&mut here, &mut there, 0, 9), 1);
@@ -81,15 +83,18 @@ fn met() -> (Small, Small) {
     (here, there)
 }
 
+/// Each by itself: a kernel's stack has no room for several at once.
+#[inline(never)]
+fn refused(config: Config, memory: usize) -> Option<Invalid> {
+    Small::new(config, vec![0; memory]).err()
+}
+
 fn a_flow_is_refused_what_it_cannot_work_with() {
     let nobody = Address { nid: 0, dpid: 1 };
-    assert_eq!(Small::new(config(A, nobody), vec![0; 80]).err(), Some(Invalid::Address));
-    assert_eq!(Small::new(config(A, B), vec![0; 9]).err(), Some(Invalid::Memory));
+    assert_eq!(refused(config(A, nobody), 80), Some(Invalid::Address));
+    assert_eq!(refused(config(A, B), 9), Some(Invalid::Memory));
     for part_max in [0, 65524] {
-        assert_eq!(
-            Small::new(Config { part_max, ..config(A, B) }, vec![0; 80]).err(),
-            Some(Invalid::PartMax)
-        );
+        assert_eq!(refused(Config { part_max, ..config(A, B) }, 80), Some(Invalid::PartMax));
     }
     let mut small = flow(config(A, B));
     assert_eq!(send(&mut small, 1 + MESSAGE_MAX as u32), Err(NotSent::TooLong));
