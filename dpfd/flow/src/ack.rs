@@ -71,11 +71,18 @@ impl Ack {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests {
+    use std::{assert, assert_eq};
+
     use super::*;
 
-    #[test]
+    cases! {
+        parts_may_come_for_ever_while_nobody_sends
+        it_is_put_off_by_a_moment_from_the_first_part_or_by_some_parts
+        what_is_taken_along_each_time_waits_longer_until_it_is_not
+    }
+
     fn parts_may_come_for_ever_while_nobody_sends() {
         let mut ack = Ack::new(100, 255);
         (0..1000).for_each(|now| ack.count(now));
@@ -83,7 +90,6 @@ mod tests {
         assert!(Ack::new(100, 0).due().is_none());
     }
 
-    #[test]
     fn it_is_put_off_by_a_moment_from_the_first_part_or_by_some_parts() {
         let mut ack = Ack::new(100, 3);
         ack.count(1000);
@@ -100,7 +106,6 @@ mod tests {
         assert!(ack.is_due(2001));
     }
 
-    #[test]
     fn what_is_taken_along_each_time_waits_longer_until_it_is_not() {
         let mut ack = Ack::new(100, 3);
         let exchange = |ack: &mut Ack, now| {

@@ -133,11 +133,16 @@ pub(crate) fn add(count: &mut u64, n: u64) {
     *count = count.wrapping_add(n);
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests {
+    use std::assert_eq;
+
     use super::*;
 
-    #[test]
+    cases! {
+        every_reason_has_a_counter_of_its_own
+    }
+
     fn every_reason_has_a_counter_of_its_own() {
         let mut counts = Counts::default();
         for (n, reason) in Refused::ALL.into_iter().enumerate() {

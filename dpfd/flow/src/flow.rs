@@ -468,5 +468,5 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     }
 }
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests;

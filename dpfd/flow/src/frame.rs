@@ -204,5 +204,5 @@ pub(crate) const fn frame_max(part_max: u16) -> usize {
     HEADER + if part > ack { part } else { ack }
 }
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests;

@@ -237,5 +237,5 @@ impl Greeting {
     }
 }
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests;

@@ -112,6 +112,13 @@
 
 #[cfg(test)]
 extern crate std;
+// In a kernel: what tests need of it.
+#[cfg(kernel_tests)]
+extern crate kernel_std as std;
+
+#[cfg(any(test, kernel_tests))]
+#[macro_use]
+mod cases;
 
 mod ack;
 mod config;
@@ -128,6 +135,8 @@ mod reassemble;
 mod rtt;
 mod window;
 
+#[cfg(kernel_tests)]
+pub use cases::ALL as CASES;
 pub use config::{Address, Config, Invalid, Place};
 pub use count::{Counts, Refused};
 pub use flow::{Down, Event, Flow, NotSent, Source, State};
@@ -138,3 +147,5 @@ pub use outbox::Outgoing;
 pub use raw::{Raw, RawCounts, RawFrame};
 pub use reassemble::{Part, Sink};
 pub use rtt::Limits;
+#[cfg(kernel_tests)]
+use std::crc32c;

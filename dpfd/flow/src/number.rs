@@ -16,11 +16,17 @@ pub(crate) const fn place<const W: usize>(number: u32) -> usize {
     number as usize & (W - 1)
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests {
+    use std::assert_eq;
+
     use super::*;
 
-    #[test]
+    cases! {
+        later_numbers_are_ahead_across_the_end_of_all_numbers
+        neighbours_have_neighbouring_places_across_the_end
+    }
+
     fn later_numbers_are_ahead_across_the_end_of_all_numbers() {
         assert_eq!(ahead(7, 7), Some(0));
         assert_eq!(ahead(2, u32::MAX - 1), Some(4));
@@ -28,7 +34,6 @@ mod tests {
         assert_eq!((ahead(6, 7), ahead(1 << 31, 0)), (None, None));
     }
 
-    #[test]
     fn neighbours_have_neighbouring_places_across_the_end() {
         assert_eq!([u32::MAX, 0, 1].map(place::<8>), [7, 0, 1]);
     }

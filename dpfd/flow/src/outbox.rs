@@ -90,11 +90,17 @@ impl<const W: usize> Outbox<W> {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests {
+    use std::{assert, assert_eq};
+
     use super::*;
 
-    #[test]
+    cases! {
+        messages_are_cut_into_full_parts_and_a_rest
+        what_is_not_acknowledged_is_lost_with_what_was_not_begun
+    }
+
     fn messages_are_cut_into_full_parts_and_a_rest() {
         let mut outbox = Outbox::<4>::new();
         for total in [0, 10, 25] {
@@ -110,7 +116,6 @@ mod tests {
         assert!(cuts.eq(expected));
     }
 
-    #[test]
     fn what_is_not_acknowledged_is_lost_with_what_was_not_begun() {
         let mut outbox = Outbox::<4>::new();
         for _ in 0..4 {

@@ -300,5 +300,5 @@ impl FromPeer {
     }
 }
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests;

@@ -291,5 +291,5 @@ impl Current {
     }
 }
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests;

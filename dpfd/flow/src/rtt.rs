@@ -115,13 +115,20 @@ impl Rtt {
     }
 }
 
-#[cfg(test)]
-mod tests {
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests {
+    use std::{assert, assert_eq};
+
     use super::*;
+
+    cases! {
+        the_time_out_is_the_estimate_and_four_deviations
+        time_outs_double_up_to_a_limit_until_something_is_answered
+        a_clock_that_jumps_overflows_nothing
+    }
 
     const MS: u64 = 1_000_000;
 
-    #[test]
     fn the_time_out_is_the_estimate_and_four_deviations() {
         let mut rtt = Rtt::new(Limits { first: 20 * MS, least: MS, most: 1000 * MS }, 0);
         assert_eq!((rtt.timeout(), rtt.smoothed()), (20 * MS, 0));
@@ -134,7 +141,6 @@ mod tests {
         assert_eq!(rtt.timeout(), MS, "never less than asked for");
     }
 
-    #[test]
     fn time_outs_double_up_to_a_limit_until_something_is_answered() {
         let mut rtt = Rtt::new(Limits { first: 20 * MS, least: MS, most: 100 * MS }, 0);
         let mut doubled = || {
@@ -148,7 +154,6 @@ mod tests {
         assert_eq!(rtt.timeout(), 20 * MS);
     }
 
-    #[test]
     fn a_clock_that_jumps_overflows_nothing() {
         let mut rtt = Rtt::new(Limits::DEFAULT, 0);
         rtt.sample(u64::MAX);

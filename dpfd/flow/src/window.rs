@@ -346,5 +346,5 @@ impl<const W: usize> Window<W> {
     }
 }
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, kernel_tests))]
+pub(crate) mod tests;

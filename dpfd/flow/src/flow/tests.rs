@@ -1,5 +1,4 @@
-use std::vec;
-use std::vec::Vec;
+use std::{assert, assert_eq, boxed::Box, vec, vec::Vec};
 
 use super::*;
 use crate::{crc32c, Address};
@@ -14,8 +13,10 @@ fn config(from: Address, to: Address) -> Config {
     Config { part_max: PART as u16, ..Config::new(from, to, from.nid.into(), Some(crc32c)) }
 }
 
-fn flow(config: Config) -> Small {
-    Flow::new(config, vec![0; 8 * PART]).unwrap()
+/// Not on the stack, where a kernel has little room.
+#[inline(never)]
+fn flow(config: Config) -> Box<Small> {
+    Box::new(Flow::new(config, vec![0; 8 * PART]).unwrap())
 }
 
 fn send(flow: &mut Small, total: u32) -> Result<u64, NotSent> {
@@ -30,7 +31,7 @@ fn frames(flow: &mut Small, now: u64, there: usize) -> Vec<Vec<u8>> {
         out[..here].fill(message as u8);
         here
     };
-    core::iter::from_fn(|| flow.poll_transmit(now, &mut source, &mut out).map(|len| out[..len].to_vec()))
+    core::iter::from_fn(|| flow.poll_transmit(now, &mut source, &mut out).map(|len| Vec::from(&out[..len])))
         .collect()
 }
 
@@ -54,7 +55,24 @@ fn exchange(from: &mut Small, to: &mut Small, now: u64, room: usize) -> usize {
 
 use crate::reassemble::Part;
 
-fn met() -> (Small, Small) {
+cases! {
+    a_flow_is_refused_what_it_cannot_work_with
+    parts_leave_before_the_rest_of_their_message_is_there
+    an_acknowledgement_that_waits_for_an_answer_is_no_queue
+    a_receiver_that_does_not_read_stops_the_sender_and_loses_nothing
+    word_of_new_room_may_be_lost
+    answers_that_are_only_late_leave_the_window_as_it_was
+    pacing_holds_parts_back_until_their_time
+    a_short_buffer_is_counted_and_nothing_is_written
+    a_loss_has_to_be_looked_at_before_the_next_message
+    a_frame_with_the_right_tag_and_nonsense_in_it_is_dropped
+    each_part_tells_the_place_behind_it
+    a_shortening_before_the_first_is_agreed_still_says_what_had_come
+    a_loss_behind_a_restart_of_the_peer_counts_as_one_before_it
+    a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_part_on
+}
+
+fn met() -> (Box<Small>, Box<Small>) {
     let (mut here, mut there) = (flow(config(A, B)), flow(config(B, A)));
     send(&mut here, 0).unwrap();
     assert_eq!(exchange(&mut here, &mut there, 0, 9), 1);
@@ -65,16 +83,18 @@ fn met() -> (Small, Small) {
     (here, there)
 }
 
-#[test]
+/// Each by itself: a kernel's stack has no room for several at once.
+#[inline(never)]
+fn refused(config: Config, memory: usize) -> Option<Invalid> {
+    Small::new(config, vec![0; memory]).err()
+}
+
 fn a_flow_is_refused_what_it_cannot_work_with() {
     let nobody = Address { nid: 0, dpid: 1 };
-    assert_eq!(Small::new(config(A, nobody), vec![0; 80]).err(), Some(Invalid::Address));
-    assert_eq!(Small::new(config(A, B), vec![0; 9]).err(), Some(Invalid::Memory));
+    assert_eq!(refused(config(A, nobody), 80), Some(Invalid::Address));
+    assert_eq!(refused(config(A, B), 9), Some(Invalid::Memory));
     for part_max in [0, 65524] {
-        assert_eq!(
-            Small::new(Config { part_max, ..config(A, B) }, vec![0; 80]).err(),
-            Some(Invalid::PartMax)
-        );
+        assert_eq!(refused(Config { part_max, ..config(A, B) }, 80), Some(Invalid::PartMax));
     }
     let mut small = flow(config(A, B));
     assert_eq!(send(&mut small, 1 + MESSAGE_MAX as u32), Err(NotSent::TooLong));
@@ -82,7 +102,6 @@ fn a_flow_is_refused_what_it_cannot_work_with() {
     assert_eq!(send(&mut small, 1), Err(NotSent::Full));
 }
 
-#[test]
 fn parts_leave_before_the_rest_of_their_message_is_there() {
     let (mut here, mut there) = met();
     send(&mut here, 35).unwrap();
@@ -101,7 +120,6 @@ fn parts_leave_before_the_rest_of_their_message_is_there() {
     assert_eq!(begins, [(0, 10, 35), (10, 10, 35), (20, 10, 35), (30, 5, 35)]);
 }
 
-#[test]
 fn an_acknowledgement_that_waits_for_an_answer_is_no_queue() {
     // Each way takes 10 us; the first questions are answered in 50 us, and one later.
     let ask = |here: &mut Small, there: &mut Small, now: u64, think: u64| {
@@ -128,7 +146,6 @@ fn an_acknowledgement_that_waits_for_an_answer_is_no_queue() {
     }
 }
 
-#[test]
 fn a_receiver_that_does_not_read_stops_the_sender_and_loses_nothing() {
     let (mut here, mut there) = met();
     (0..8).for_each(|_| {
@@ -155,7 +172,6 @@ fn a_receiver_that_does_not_read_stops_the_sender_and_loses_nothing() {
     assert_eq!(here.poll_event(), Some(Event::Delivered { before: 9 }));
 }
 
-#[test]
 fn word_of_new_room_may_be_lost() {
     let (mut here, mut there) = met();
     (0..8).for_each(|_| {
@@ -172,7 +188,6 @@ fn word_of_new_room_may_be_lost() {
     assert!(now - begin <= 50_000_000, "asked after {} us", (now - begin) / 1000);
 }
 
-#[test]
 fn answers_that_are_only_late_leave_the_window_as_it_was() {
     let (mut here, mut there) = met();
     (0..8).for_each(|_| {
@@ -196,7 +211,6 @@ fn answers_that_are_only_late_leave_the_window_as_it_was() {
     assert_eq!((state.window, state.flying, state.lost, here.counts().early_timeouts), (8, 0, 0, 1));
 }
 
-#[test]
 fn pacing_holds_parts_back_until_their_time() {
     let (here, mut there) = met();
     let mut config = config(A, B);
@@ -216,7 +230,6 @@ fn pacing_holds_parts_back_until_their_time() {
     assert!(gaps.iter().all(|gap| (7_000_000..9_000_000).contains(gap)), "{gaps:?}");
 }
 
-#[test]
 fn a_short_buffer_is_counted_and_nothing_is_written() {
     let (mut here, _) = met();
     send(&mut here, 5).unwrap();
@@ -226,7 +239,6 @@ fn a_short_buffer_is_counted_and_nothing_is_written() {
     assert_eq!(here.counts().short_buffers, 1);
 }
 
-#[test]
 fn a_loss_has_to_be_looked_at_before_the_next_message() {
     let (mut here, mut there) = met();
     send(&mut here, 5).unwrap();
@@ -249,7 +261,6 @@ fn a_loss_has_to_be_looked_at_before_the_next_message() {
     assert_eq!(send(&mut here, 5), Ok(2));
 }
 
-#[test]
 fn a_frame_with_the_right_tag_and_nonsense_in_it_is_dropped() {
     let (mut here, there) = met();
     let mut out = vec![0; here.frame_max()];
@@ -273,7 +284,6 @@ fn a_frame_with_the_right_tag_and_nonsense_in_it_is_dropped() {
     assert_eq!(std::format!("{:?}", here.window), before);
 }
 
-#[test]
 fn each_part_tells_the_place_behind_it() {
     let (mut here, mut there) = met();
     send(&mut here, 35).unwrap();
@@ -303,7 +313,6 @@ fn each_part_tells_the_place_behind_it() {
     assert_eq!(told.last().copied(), there.place());
 }
 
-#[test]
 fn a_shortening_before_the_first_is_agreed_still_says_what_had_come() {
     let (mut here, mut there) = met();
     let now = 2_000_000;
@@ -354,7 +363,6 @@ fn greet(from: &mut Small, to: &mut Small, now: u64) {
     }
 }
 
-#[test]
 fn a_loss_behind_a_restart_of_the_peer_counts_as_one_before_it() {
     let (mut here, mut there) = met();
     let mut now = 2_000_000;
@@ -384,7 +392,6 @@ fn a_loss_behind_a_restart_of_the_peer_counts_as_one_before_it() {
     assert!(before > 4 && lose(&mut here) < before, "{before}");
 }
 
-#[test]
 fn a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_part_on() {
     let (mut here, mut there) = met();
     let mut now = 2_000_000;

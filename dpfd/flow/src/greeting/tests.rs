@@ -1,4 +1,17 @@
+use std::{assert, assert_eq, vec};
+
 use super::*;
+
+cases! {
+    who_has_nothing_to_say_says_nothing
+    both_may_begin_at_once
+    a_hello_is_repeated_ever_less_often
+    a_restarted_peer_is_the_peer_as_soon_as_it_knows_a_new_name_of_mine
+    a_late_hello_changes_nothing
+    both_restarted_at_once_meet
+    a_restart_has_a_name_that_nobody_knows
+    a_peer_is_by_its_name_with_one_end_only
+}
 
 fn hello(reply: Reply, current: u32) -> Hello {
     let Reply { mine, yours, ask } = reply;
@@ -30,7 +43,6 @@ fn met() -> (Greeting, Greeting) {
     (a, b)
 }
 
-#[test]
 fn who_has_nothing_to_say_says_nothing() {
     let mut rests = Greeting::new(1);
     assert_eq!((rests.take(1 << 60), rests.due()), (None, None));
@@ -38,7 +50,6 @@ fn who_has_nothing_to_say_says_nothing() {
     assert_eq!((a.due(), b.due()), (None, None));
 }
 
-#[test]
 fn both_may_begin_at_once() {
     let (mut a, mut b) = (Greeting::new(1), Greeting::new(2));
     a.want(0);
@@ -50,12 +61,11 @@ fn both_may_begin_at_once() {
     assert!(are_together(&a, &b));
 }
 
-#[test]
 fn a_hello_is_repeated_ever_less_often() {
     let mut a = Greeting::new(1);
     a.want(7);
     let mut now = 7;
-    let mut gaps = std::vec![];
+    let mut gaps = vec![];
     for _ in 0..9 {
         assert!(a.take(now).is_some_and(|reply| reply.yours == 0 && reply.ask));
         assert_eq!(a.take(now), None);
@@ -65,7 +75,6 @@ fn a_hello_is_repeated_ever_less_often() {
     assert_eq!(gaps, [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
 }
 
-#[test]
 fn a_restarted_peer_is_the_peer_as_soon_as_it_knows_a_new_name_of_mine() {
     let (mut a, b) = met();
     let (name, tag_before) = (a.mine, a.outgoing());
@@ -81,7 +90,6 @@ fn a_restarted_peer_is_the_peer_as_soon_as_it_knows_a_new_name_of_mine() {
     assert_eq!(a.frame(7, tag(b.mine, name)), Err(Refused::Incarnation));
 }
 
-#[test]
 fn a_late_hello_changes_nothing() {
     let (mut a, mut b) = met();
     let mut before = Greeting::new(4);
@@ -99,7 +107,6 @@ fn a_late_hello_changes_nothing() {
     assert!(are_together(&a, &b));
 }
 
-#[test]
 fn both_restarted_at_once_meet() {
     let (mut a, mut b) = met();
     for n in 0..20 {
@@ -120,7 +127,6 @@ fn both_restarted_at_once_meet() {
     }
 }
 
-#[test]
 fn a_restart_has_a_name_that_nobody_knows() {
     let (mut a, b) = met();
     let (name, tag_before) = (a.mine, b.outgoing());
@@ -130,7 +136,6 @@ fn a_restart_has_a_name_that_nobody_knows() {
     assert_eq!(a.due(), Some(9), "and whoever knows the former one is told");
 }
 
-#[test]
 fn a_peer_is_by_its_name_with_one_end_only() {
     let (mut a, b) = met();
     // One that may be there instead of the peer is told another name of this end ...

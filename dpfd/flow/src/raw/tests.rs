@@ -1,8 +1,18 @@
-use std::vec;
-use std::vec::Vec;
+use std::{assert, assert_eq, vec, vec::Vec};
 
 use super::*;
 use crate::{crc32c, Address};
+
+cases! {
+    what_comes_in_order_comes_whole
+    each_loss_is_counted_whatever_part_it_was
+    a_message_without_room_is_lost_whole_and_the_next_one_comes
+    a_restart_of_the_sender_is_no_loss_and_its_old_frames_are_dropped
+    frames_of_others_are_dropped_and_counted
+    a_way_that_becomes_shorter_shortens_the_rest_of_a_message
+    a_message_on_whose_way_the_tag_changes_is_lost_once
+    a_message_whose_rest_is_not_waited_for_is_lost_and_its_rest_is_nothing
+}
 
 const A: Address = Address { nid: 1, dpid: 1024 };
 const B: Address = Address { nid: 2, dpid: 2048 };
@@ -19,7 +29,7 @@ fn frames(raw: &mut Raw, bytes: &[u8]) -> Vec<Vec<u8>> {
     };
     let mut rest = raw.begin(77, Outgoing { total: bytes.len() as u32, immediate: Some(3) }).unwrap();
     let mut out = vec![0; raw.frame_max()];
-    core::iter::from_fn(|| raw.write(&mut rest, &mut source, &mut out).map(|len| out[..len].to_vec()))
+    core::iter::from_fn(|| raw.write(&mut rest, &mut source, &mut out).map(|len| Vec::from(&out[..len])))
         .collect()
 }
 
@@ -51,7 +61,6 @@ fn both() -> (Raw, Raw) {
     (Raw::new(config(A, B, 1)).unwrap(), Raw::new(config(B, A, 2)).unwrap())
 }
 
-#[test]
 fn what_comes_in_order_comes_whole() {
     let (mut here, mut there) = both();
     for bytes in [&b""[..], b"abc", b"abcd", b"abcdefghi"] {
@@ -62,7 +71,6 @@ fn what_comes_in_order_comes_whole() {
     assert_eq!(*there.counts(), RawCounts { messages_in: 4, ..RawCounts::default() });
 }
 
-#[test]
 fn each_loss_is_counted_whatever_part_it_was() {
     for missing in 0..3 {
         let (mut here, mut there) = both();
@@ -84,7 +92,6 @@ fn each_loss_is_counted_whatever_part_it_was() {
     }
 }
 
-#[test]
 fn a_message_without_room_is_lost_whole_and_the_next_one_comes() {
     let (mut here, mut there) = both();
     let (first, second) = (frames(&mut here, b"abcdefghi"), frames(&mut here, b"x"));
@@ -94,7 +101,6 @@ fn a_message_without_room_is_lost_whole_and_the_next_one_comes() {
     assert_eq!((counts.frames_lost, counts.messages_lost, counts.no_room), (0, 1, 1));
 }
 
-#[test]
 fn a_restart_of_the_sender_is_no_loss_and_its_old_frames_are_dropped() {
     let (mut here, mut there) = both();
     let old = frames(&mut here, b"old");
@@ -108,7 +114,6 @@ fn a_restart_of_the_sender_is_no_loss_and_its_old_frames_are_dropped() {
     assert_eq!((counts.frames_lost, counts.messages_lost, counts.restarts, counts.refused), (0, 0, 1, 1));
 }
 
-#[test]
 fn frames_of_others_are_dropped_and_counted() {
     let (mut here, mut there) = both();
     let frame = &frames(&mut here, b"x")[0];
@@ -120,7 +125,6 @@ fn frames_of_others_are_dropped_and_counted() {
     assert_eq!((here.counts().refused, there.counts().refused), (1, 1));
 }
 
-#[test]
 fn a_way_that_becomes_shorter_shortens_the_rest_of_a_message() {
     let (mut here, mut there) = both();
     let bytes = b"abcdefghi";
@@ -133,7 +137,7 @@ fn a_way_that_becomes_shorter_shortens_the_rest_of_a_message() {
     for part_max in [4, 2, 1, 9, 9] {
         here.set_part_max(part_max);
         assert!(!rest.is_done() || part_max == 9);
-        frames.extend(here.write(&mut rest, &mut source, &mut out).map(|len| out[..len].to_vec()));
+        frames.extend(here.write(&mut rest, &mut source, &mut out).map(|len| Vec::from(&out[..len])));
     }
     assert!(rest.is_done());
     assert_eq!(frames.len(), 4, "4, 2, 1 and 2 bytes; never more than it was made for");
@@ -141,7 +145,6 @@ fn a_way_that_becomes_shorter_shortens_the_rest_of_a_message() {
 }
 
 /// The sender's tag changes while a message is on its way, or it was restarted.
-#[test]
 fn a_message_on_whose_way_the_tag_changes_is_lost_once() {
     for restarted in [false, true] {
         let (mut here, mut there) = both();
@@ -160,7 +163,6 @@ fn a_message_on_whose_way_the_tag_changes_is_lost_once() {
     }
 }
 
-#[test]
 fn a_message_whose_rest_is_not_waited_for_is_lost_and_its_rest_is_nothing() {
     let (mut here, mut there) = both();
     let begun = frames(&mut here, b"abcdefghi");

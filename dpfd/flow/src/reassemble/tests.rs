@@ -1,7 +1,16 @@
-use std::vec;
-use std::vec::Vec;
+use std::{assert, assert_eq, vec, vec::Vec};
 
 use super::*;
+
+cases! {
+    more_room_is_taken_when_nothing_is_kept
+    parts_come_out_in_order_whatever_order_they_came_in
+    what_the_sink_refuses_is_kept_and_said_to_be_here
+    nothing_beyond_the_room_or_longer_than_a_place_is_kept
+    a_part_that_does_not_continue_its_message_is_refused
+    room_is_what_the_memory_holds
+    bits_go_on_behind_the_sixteenth
+}
 
 type Small = Reassembly<Vec<u8>, 8>;
 
@@ -25,12 +34,11 @@ impl Sink for Got {
         }
         self.0 -= 1;
         assert_eq!(part.immediate, Some(7));
-        self.1.push((part.message, part.begin, part.bytes.to_vec()));
+        self.1.push((part.message, part.begin, Vec::from(part.bytes)));
         true
     }
 }
 
-#[test]
 fn more_room_is_taken_when_nothing_is_kept() {
     for first in [0, u32::MAX - 5] {
         let number = |i: u32| first.wrapping_add(i);
@@ -56,7 +64,6 @@ fn more_room_is_taken_when_nothing_is_kept() {
     }
 }
 
-#[test]
 fn parts_come_out_in_order_whatever_order_they_came_in() {
     let first = u32::MAX - 1;
     let number = |i: u32| first.wrapping_add(i);
@@ -81,7 +88,6 @@ fn parts_come_out_in_order_whatever_order_they_came_in() {
     assert_eq!((small.expected(), small.messages(), small.arrived()), (number(4), 2, (0, false)));
 }
 
-#[test]
 fn what_the_sink_refuses_is_kept_and_said_to_be_here() {
     let mut small = small(5);
     let mut got = Got(1, vec![]);
@@ -96,7 +102,6 @@ fn what_the_sink_refuses_is_kept_and_said_to_be_here() {
     assert_eq!((small.expected(), got.1.len()), (8, 3));
 }
 
-#[test]
 fn nothing_beyond_the_room_or_longer_than_a_place_is_kept() {
     let mut small = small(u32::MAX);
     let mut got = Got(0, vec![]);
@@ -107,7 +112,6 @@ fn nothing_beyond_the_room_or_longer_than_a_place_is_kept() {
     assert_eq!(small.arrive(u32::MAX - 1000, piece(true, true, 1, b"x"), &mut got), Ok(Arrival::Again));
 }
 
-#[test]
 fn a_part_that_does_not_continue_its_message_is_refused() {
     let mut got = Got(9, vec![]);
     let mut none = small(0);
@@ -129,7 +133,6 @@ fn a_part_that_does_not_continue_its_message_is_refused() {
     assert_eq!(begun.arrive(2, piece(true, true, 1, b"x"), &mut got), Ok(Arrival::Broken));
 }
 
-#[test]
 fn room_is_what_the_memory_holds() {
     let room = |bytes: usize, part_max| Reassembly::<_, 64>::new(vec![0; bytes], part_max).map(|r| r.room());
     assert_eq!(
@@ -139,7 +142,6 @@ fn room_is_what_the_memory_holds() {
     assert_eq!([room(100, 100), room(99, 100), room(0, 100), room(5, 0)], [Some(1), None, None, None]);
 }
 
-#[test]
 fn bits_go_on_behind_the_sixteenth() {
     let mut wide = Reassembly::<_, 64>::new(vec![0; 64], 1).unwrap();
     wide.restart(u32::MAX - 9, 1);

@@ -1,6 +1,20 @@
-use std::vec::Vec;
+use std::{assert, assert_eq, vec::Vec};
 
 use super::*;
+
+cases! {
+    what_was_taken_leaves_the_window_and_ends_its_messages
+    what_was_never_sent_cannot_be_acknowledged
+    a_part_is_lost_when_three_later_transmissions_arrived
+    with_few_on_their_way_fewer_tell_of_a_loss
+    going_back_passes_over_what_arrived
+    copies_are_no_samples
+    a_link_that_reorders_makes_the_sender_patient
+    what_was_given_up_and_had_arrived_flies_again_and_says_nothing_of_order
+    a_copy_that_is_answered_says_that_the_original_was_lost
+    credits_are_never_exceeded_and_never_taken_back
+    patience_ends_where_nothing_is_overtaken_any_more
+}
 
 fn window(first: u32, parts: u32) -> Window<16> {
     let mut window = Window::new(0);
@@ -25,7 +39,6 @@ fn lost(window: &Window<16>) -> Vec<u32> {
     window.numbers().filter(|n| window.sent[place::<16>(*n)].state == State::Lost).collect()
 }
 
-#[test]
 fn what_was_taken_leaves_the_window_and_ends_its_messages() {
     for first in [0, u32::MAX - 2] {
         let mut window = window(first, 6);
@@ -39,7 +52,6 @@ fn what_was_taken_leaves_the_window_and_ends_its_messages() {
     }
 }
 
-#[test]
 fn what_was_never_sent_cannot_be_acknowledged() {
     let mut window = window(u32::MAX - 2, 6);
     let before = std::format!("{window:?}");
@@ -51,7 +63,6 @@ fn what_was_never_sent_cannot_be_acknowledged() {
     assert_eq!(std::format!("{window:?}"), before, "and nothing of it is believed");
 }
 
-#[test]
 fn a_part_is_lost_when_three_later_transmissions_arrived() {
     let mut window = window(u32::MAX - 2, 6);
     let first = u32::MAX - 2;
@@ -70,7 +81,6 @@ fn a_part_is_lost_when_three_later_transmissions_arrived() {
     assert_eq!(lost(&window), [first, first.wrapping_add(5)]);
 }
 
-#[test]
 fn with_few_on_their_way_fewer_tell_of_a_loss() {
     for (parts, arrived) in [(2, 0b10), (3, 0b110)] {
         let mut window = window(7, parts);
@@ -82,7 +92,6 @@ fn with_few_on_their_way_fewer_tell_of_a_loss() {
     assert_eq!(window.find_lost(), None, "the third may still tell");
 }
 
-#[test]
 fn going_back_passes_over_what_arrived() {
     let mut window = window(100, 6);
     window.acknowledge(1, said(100, 0b010110), all);
@@ -94,7 +103,6 @@ fn going_back_passes_over_what_arrived() {
     assert_eq!(window.first_lost().unwrap().0, 103);
 }
 
-#[test]
 fn copies_are_no_samples() {
     let mut window = window(0, 2);
     window.give_up();
@@ -104,7 +112,6 @@ fn copies_are_no_samples() {
     assert_eq!((news.parts, news.took), (2, None));
 }
 
-#[test]
 fn a_link_that_reorders_makes_the_sender_patient() {
     let mut window = window(0, 6);
     window.acknowledge(1, said(0, 0b1110), all);
@@ -119,7 +126,6 @@ fn a_link_that_reorders_makes_the_sender_patient() {
     assert_eq!(window.find_lost(), None, "overtaken by as much as six, which is not enough any more");
 }
 
-#[test]
 fn what_was_given_up_and_had_arrived_flies_again_and_says_nothing_of_order() {
     let mut window = window(u32::MAX - 2, 8);
     let first = u32::MAX - 2;
@@ -139,7 +145,6 @@ fn what_was_given_up_and_had_arrived_flies_again_and_says_nothing_of_order() {
     assert_eq!(window.find_lost().map(|(n, _)| n), Some(5));
 }
 
-#[test]
 fn a_copy_that_is_answered_says_that_the_original_was_lost() {
     let mut window = window(0, 4);
     window.give_up();
@@ -148,7 +153,6 @@ fn a_copy_that_is_answered_says_that_the_original_was_lost() {
     assert_eq!((news.parts, news.late), (4, false));
 }
 
-#[test]
 fn credits_are_never_exceeded_and_never_taken_back() {
     let mut window = Window::<16>::new(0);
     assert_eq!(window.room(), 0);
@@ -165,7 +169,6 @@ fn credits_are_never_exceeded_and_never_taken_back() {
     assert_eq!(window.room(), 16, "never more than the window");
 }
 
-#[test]
 fn patience_ends_where_nothing_is_overtaken_any_more() {
     let mut window = window(0, 0);
     window.reordered = 8;
