@@ -231,6 +231,17 @@ fn what_runs_is_drawn_beside_the_file() {
     let svg = fs::read_to_string(folder.0.join("live.svg")).unwrap();
     assert!(svg.contains("runs, and is not in the file") && svg.contains("does not run"), "{svg}");
 
+    // Whoever is given another target has an edge to that.
+    two.target(Addr::local(7301)).unwrap();
+    two.send(b"x").unwrap();
+    assert!(said(&folder, &["live", file]).contains("\"1/7302\" -> \"1/7301\" [style=bold"));
+    let next = open(7308);
+    two.target(Addr::local(7308)).unwrap();
+    two.send(b"x").unwrap();
+    let retargeted = said(&folder, &["live", file]);
+    assert!(retargeted.contains("\"1/7302\" -> \"1/7308\" [style=bold"), "{retargeted}");
+    drop(next);
+
     // What ends is gone from the picture.
     drop(other);
     let end = std::time::Instant::now() + std::time::Duration::from_secs(10);

@@ -122,8 +122,23 @@ pub struct Running {
     pub processes: Vec<RunningProcess>,
     /// Who sends to whom; nodes are named.
     pub edges: BTreeSet<(Addr, Addr)>,
+    /// Other nodes, by the word of this one's gateway.
+    pub others: Vec<OtherNode>,
     /// Channels under unmodified programs, a line for each two processes that have some.
     pub channels: Vec<RunningChannels>,
+}
+
+/// Another node, as far as the gateway knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OtherNode {
+    /// Its number.
+    pub nid: Nid,
+    /// What people call it.
+    pub name: Option<String>,
+    /// Some route reaches it.
+    pub is_up: bool,
+    /// Endpoints there that took messages from here, or sent some.
+    pub endpoints: BTreeSet<Dpid>,
 }
 
 /// A program with endpoints or channels.
@@ -156,6 +171,13 @@ pub struct RunningChannels {
     pub label: String,
 }
 
+impl Running {
+    /// Whether the gateway knows this endpoint of another node.
+    fn is_told(&self, end: Addr) -> bool {
+        self.others.iter().any(|node| node.nid == end.nid && node.endpoints.contains(&end.dpid))
+    }
+}
+
 impl Picture {
     /// A graph by itself.
     pub fn of(graph: &Graph) -> Picture {
@@ -178,6 +200,12 @@ impl Picture {
         let mut picture = graph.map(|graph| compared(graph, running)).unwrap_or_default();
         let extra = if graph.is_some() { Mark::RunningOnly } else { Mark::Agreed };
         picture.node(running.nid, None);
+        for other in &running.others {
+            let node = picture.node(other.nid, other.name.as_deref());
+            if !other.is_up {
+                node.title += ", down";
+            }
+        }
         for process in &running.processes {
             if graph.is_none() || !process.endpoints.is_empty() {
                 picture.add_running(running.nid, process, extra);
@@ -188,12 +216,17 @@ impl Picture {
             running.edges.iter().filter(|(from, to)| !known.contains(&((*from).into(), (*to).into())))
         {
             for end in [from, to] {
-                picture.add_end(end, running.nid, extra);
+                picture.add_end(end, running, extra);
             }
             picture.edges.push(DrawnEdge { from: from.into(), to: to.into(), mark: extra });
         }
         if graph.is_none() {
             picture.add_channels(running);
+        }
+        for other in &running.others {
+            for &dpid in &other.endpoints {
+                picture.add_end(Addr { nid: other.nid, dpid }, running, extra);
+            }
         }
         picture.nodes.retain(|node| graph.is_some() || !node.processes.is_empty());
         picture
@@ -272,13 +305,17 @@ impl Picture {
         End::Channels(*number)
     }
 
-    /// The end of an edge, if it is not drawn: on this node nobody has it open, on others that is not known.
-    fn add_end(&mut self, end: Addr, here: Nid, mark: Mark) {
+    /// The end of an edge, if it is not drawn: on this node nobody has it open, on others the gateway may know of it.
+    fn add_end(&mut self, end: Addr, running: &Running, mark: Mark) {
         let node = self.node(end.nid, None);
         if node.processes.iter().any(|p| p.endpoints.iter().any(|(dpid, _)| *dpid == end.dpid)) {
             return;
         }
-        let title = if end.nid == here { "not open" } else { "not seen from here" };
+        let title = match end.nid == running.nid {
+            true => "not open",
+            false if running.is_told(end) => "told by the gateway",
+            false => "not seen from here",
+        };
         let found = node.processes.iter().position(|p| p.title == title);
         let at = found.unwrap_or_else(|| {
             node.processes.push(DrawnProcess { title: title.into(), mark, ..DrawnProcess::default() });
@@ -296,6 +333,7 @@ fn compared(graph: &Graph, running: &Running) -> Picture {
         for process in &mut node.processes {
             for (dpid, mark) in &mut process.endpoints {
                 *mark = match node.nid == running.nid {
+                    false if running.is_told(Addr { nid: node.nid, dpid: *dpid }) => Mark::Agreed,
                     false => Mark::Unseen,
                     true if open.contains(dpid) => Mark::Agreed,
                     true => Mark::FileOnly,

@@ -33,10 +33,13 @@ pub fn text(running: &Running, picture: &Picture) -> String {
             "server_bytes": channels.server_bytes,
         })
     });
+    let others =
+        running.others.iter().map(|node| json!({"nid": node.nid, "name": node.name, "up": node.is_up}));
     let all = json!({
         "version": 1,
         "node": running.nid,
         "compared": picture.legend,
+        "others": others.collect::<Vec<_>>(),
         "processes": processes.collect::<Vec<_>>(),
         "edges": edges.collect::<Vec<_>>(),
         "channels": channels.collect::<Vec<_>>(),

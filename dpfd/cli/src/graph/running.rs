@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 
 use clap::ValueEnum;
-use dp_graph::live::{Running, RunningChannels, RunningProcess};
+use dp_graph::live::{OtherNode, Running, RunningChannels, RunningProcess};
+use dp_node::status::Gateway;
 use dpfd::addr::OWN_NID;
 use dpfd::driver::kernel::network::Network;
 use dpfd::driver::Driver;
@@ -15,6 +16,7 @@ use dpfd::{Addr, Dpid, Nid};
 
 use crate::ls::endpoints::{Edge, Endpoint, Graph};
 use crate::ls::families::{Connection, Family};
+use crate::ls::flows;
 use crate::ls::table::Bytes;
 use crate::ls::Listing;
 
@@ -45,6 +47,9 @@ pub fn look(only: Option<Only>) -> Result<Running, String> {
     let kernel = by_kernel.then(Network::read).and_then(Result::ok).map(|network| network.nid);
     let told = OWN_NID.told().unwrap_or(OWN_NID.default) as Nid;
     let mut running = of(&graph.endpoints, &graph.edges, kernel.unwrap_or(told));
+    if only != Some(Only::Channels) {
+        flows::look("graph").iter().for_each(|gateway| add_others(&mut running, gateway));
+    }
     add_channels(&mut running, &listing.families, network);
     Ok(running)
 }
@@ -71,7 +76,30 @@ fn of(endpoints: &[Endpoint], edges: &[Edge], nid: Nid) -> Running {
     let targets = endpoints.iter().filter(|e| e.driver == Driver::Kernel.word());
     let targets = targets.filter_map(|e| Some((own(e.dpid), addr(e.target.as_deref()?)?)));
     let edges: BTreeSet<_> = known.chain(targets).collect();
-    Running { nid, processes: processes.into_values().collect(), edges, channels: Vec::new() }
+    Running { nid, processes: processes.into_values().collect(), edges, ..Running::default() }
+}
+
+/// Adds the other nodes. Of what goes to them, senders here know better than the gateway, whose flow stays for a while when
+/// they go elsewhere; of what comes from them, it tells where a receiver without a pool does not. A receiver that is gone has
+/// no edges, though its flows are not forgotten yet.
+fn add_others(running: &mut Running, gateway: &Gateway) {
+    let nid = running.nid;
+    let open: BTreeSet<Dpid> = running.processes.iter().flat_map(|p| p.endpoints.iter().copied()).collect();
+    for node in &gateway.nodes {
+        let is_up = node.by.is_some();
+        let mut other = OtherNode { nid: node.nid, name: node.name.clone(), is_up, ..OtherNode::default() };
+        for flow in &node.flows {
+            let ends = (flow.here.parse::<Addr>().ok(), flow.there.parse::<Addr>().ok());
+            let (Some(here), Some(there)) = ends else { continue };
+            if is_up && open.contains(&here.dpid) && flow.messages_in + flow.messages_out > 0 {
+                other.endpoints.insert(there.dpid);
+            }
+            if open.contains(&here.dpid) && flow.messages_in > 0 {
+                running.edges.insert((there, Addr { nid, ..here }));
+            }
+        }
+        running.others.push(other);
+    }
 }
 
 /// Adds the channels, and the processes between which they are. Of a channel whose other end may not be seen, that process

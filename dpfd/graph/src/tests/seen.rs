@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{addr, FIGURE1};
-use crate::live::{Picture, Running, RunningChannels, RunningProcess};
+use crate::live::{OtherNode, Picture, Running, RunningChannels, RunningProcess};
 use crate::Graph;
 
 fn process(title: &str, endpoints: &[u16]) -> RunningProcess {
@@ -17,7 +17,7 @@ fn running() -> Running {
         nid: 1,
         processes: vec![process("one 10", &[1, 2, 4]), process("two 11", &[5]), process("odd 12", &[20])],
         edges: edges.iter().map(|(from, to)| (addr(from), addr(to))).collect::<BTreeSet<_>>(),
-        channels: Vec::new(),
+        ..Running::default()
     }
 }
 
@@ -77,6 +77,38 @@ fn beside_a_file_differences_are_marked() {
             "1/5 -> 1/77 RunningOnly",
         ]
     );
+}
+
+/// Node 2's endpoint 2 took messages, 30 is not in the file; node 3 is down.
+#[test]
+fn what_the_gateway_tells_of_other_nodes_is_drawn() {
+    let mut running = running();
+    let other = |nid, name: &str, endpoints: &[u16]| OtherNode {
+        nid,
+        name: Some(name.into()),
+        is_up: nid == 2,
+        endpoints: endpoints.iter().copied().collect(),
+    };
+    running.others = vec![other(2, "beta", &[2, 30]), other(3, "gamma", &[])];
+    running.edges.insert((addr("2/30"), addr("1/5")));
+    let drawn = marks(&Picture::live(&running, None));
+    for line in [
+        "node 2 beta [not seen from here] Agreed: 9 Agreed",
+        "node 2 beta [told by the gateway] Agreed: 30 Agreed, 2 Agreed",
+        "2/30 -> 1/5 Agreed",
+    ] {
+        assert!(drawn.iter().any(|drawn| drawn == line), "{line}: {drawn:#?}");
+    }
+    assert!(!drawn.iter().any(|line| line.contains("gamma")), "nothing is known of it: {drawn:#?}");
+    let compared = marks(&Picture::live(&running, Some(&Graph::parse(FIGURE1).unwrap())));
+    for line in [
+        "node 2 [P3] Agreed: 1 Unseen, 2 Agreed, 7 Unseen, 8 Unseen",
+        "node 2 [told by the gateway] RunningOnly: 30 RunningOnly",
+        "node 3, down [P4] Unseen: 3 Unseen",
+        "2/30 -> 1/5 RunningOnly",
+    ] {
+        assert!(compared.iter().any(|drawn| drawn == line), "{line}: {compared:#?}");
+    }
 }
 
 #[test]
