@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Reason, Stage};
+use dp_channel::layouts;
 use dp_channel::slot::{Fate, Side, Slot};
 
 use super::policy;
@@ -117,6 +118,7 @@ impl Channel {
             self.give_up(Reason::State);
         } else if self.is_ours_alone() {
             self.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.speak(s.spoken(generation, layouts::arena()));
             if self.go_between() && self.take_base_position() && s.confirm(generation) {
                 self.put_proof_back();
                 self.go_live();

@@ -81,6 +81,10 @@ impl Channel {
             self.note_inq();
             self.link.store(ours, Ordering::Relaxed);
             s.link.store(theirs, Ordering::Relaxed);
+            if let Some(version) = door::spoken(self) {
+                self.speak(version);
+                s.speak(generation, version);
+            }
             if self.go_between() && self.take_base_position() && s.accept(generation) {
                 events::accept(self);
             } else {
