@@ -28,7 +28,8 @@ impl Channel {
                 None => self.give_up(policy::why_given_up(
                     self.wrong.load(Ordering::Relaxed),
                     diag::why_unproven(),
-                    Reason::NoOffer,
+                    // The client's offer, if it has made one, is for another address.
+                    if tcp::is_translated(self.fd, self.local()) { Reason::Nat } else { Reason::NoOffer },
                 )),
             }
         });
