@@ -11,7 +11,7 @@ use crate::guests::{self, Offer, Search, Wrong};
 use crate::intro::{self, COPIES};
 use crate::{fdtable, link, own, rights, rules, state};
 
-pub use guests::{answer, expected, is_shown, links, walking, Admission, Shown, Walking};
+pub use guests::{answer, expected, is_shown, links, spoken, walking, Admission, Shown, Walking};
 
 const DOORS: usize = 64;
 

@@ -39,7 +39,7 @@ pub fn accept(c: &Channel) {
 pub fn live(c: &Channel) {
     let (fd, own, other) = told(c);
     probe!(dp, live, fd, own, other);
-    log::step(Level::Info, "live", c, None);
+    log::live(c);
 }
 
 /// A sender goes back to TCP, for a while or for good.

@@ -41,7 +41,8 @@ struct Guest {
     pid: AtomicU32,
     key: [AtomicU64; 2],
     opener: [AtomicU64; 3],
-    sizes: [AtomicU32; 3],
+    /// Its geometry, and the version that both speak.
+    sizes: [AtomicU32; 4],
     /// The connection by which it said hello, if that is kept: our name of it, and the client's; else 0.
     links: [AtomicU64; 2],
     /// When the hello came, ns of the monotonic clock.
@@ -56,7 +57,7 @@ static MET: [Guest; GUESTS] = [const {
         pid: AtomicU32::new(0),
         key: [const { AtomicU64::new(0) }; 2],
         opener: [const { AtomicU64::new(0) }; 3],
-        sizes: [const { AtomicU32::new(0) }; 3],
+        sizes: [const { AtomicU32::new(0) }; 4],
         links: [const { AtomicU64::new(0) }; 2],
         since: AtomicU64::new(0),
     }
@@ -94,6 +95,10 @@ impl Guest {
     fn geometry(&self) -> Geometry {
         let [slots, lines, spare] = [0, 1, 2].map(|i: usize| self.sizes[i].load(Ordering::Relaxed));
         Geometry { slots, lines, spare }
+    }
+
+    fn spoken(&self) -> u32 {
+        self.sizes[3].load(Ordering::Relaxed)
     }
 
     fn in_use(&self) -> bool {
@@ -269,6 +274,11 @@ pub fn links(c: &Channel) -> [u64; 2] {
     guest_of(c).map_or([0; 2], |g| [0, 1].map(|i: usize| g.links[i].load(Ordering::Relaxed)))
 }
 
+/// The version of layouts that the client of `c` and we speak.
+pub fn spoken(c: &Channel) -> Option<u32> {
+    guest_of(c).map(Guest::spoken)
+}
+
 /// Whether a guest is let in.
 pub enum Admission {
     /// Its arena, mapped.
@@ -355,7 +365,7 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
     let memory = unsafe { BorrowedFd::borrow_raw(fd) };
     let ours = state::largest();
     let limit = LARGER * ours.len();
-    let looked = Unmapped::look(memory, limit).map(|memory| memory.geometry());
+    let looked = Unmapped::look(memory, limit).map(|(memory, spoken)| (memory.geometry(), spoken));
     // By hand, as all here: the thread may be ended anywhere, and nothing may have to be dropped then.
     let refused = |why| {
         rights::refuse(fd);
@@ -363,11 +373,11 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
         state::count(why);
         false
     };
-    let (geometry, key) = match (looked, key(memory)) {
-        (Ok(theirs), _) if !share::may_be_filled(theirs.lines.into(), ours.lines.into()) => {
+    let (geometry, spoken, key) = match (looked, key(memory)) {
+        (Ok((theirs, _)), _) if !share::may_be_filled(theirs.lines.into(), ours.lines.into()) => {
             return refused(Reason::Memory);
         }
-        (Ok(geometry), Ok(key)) => (geometry, key),
+        (Ok((geometry, spoken)), Ok(key)) => (geometry, spoken, key),
         (Err(libc::EPROTONOSUPPORT), _) => {
             raw::close(fd);
             link::end(links[0]);
@@ -402,7 +412,7 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
     for (to, from) in g.key.iter().zip(key).chain(g.opener.iter().zip(opener)) {
         to.store(from, Ordering::Relaxed);
     }
-    for (to, from) in g.sizes.iter().zip([geometry.slots, geometry.lines, geometry.spare]) {
+    for (to, from) in g.sizes.iter().zip([geometry.slots, geometry.lines, geometry.spare, spoken]) {
         to.store(from, Ordering::Relaxed);
     }
     g.fd.store(fd, Ordering::SeqCst);

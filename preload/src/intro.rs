@@ -9,7 +9,7 @@ use core::mem::{size_of, zeroed};
 use std::os::fd::BorrowedFd;
 
 use dp_channel::family::{self, Id};
-use dp_channel::layouts;
+use dp_channel::layouts::{self, Range};
 use dp_channel::tcp::Addr;
 use dp_channel::unmapped;
 use dp_edge::sys::raw;
@@ -27,8 +27,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"DPHELLO1");
 #[repr(C)]
 pub struct Hello {
     magic: u64,
+    /// The oldest version by which it can be read.
     version: u32,
-    _pad: u32,
+    /// The newest version that the client speaks; 0: `version`.
+    newest: u32,
     /// The client's name of this connection, if it keeps it; else 0.
     link: u64,
 }
@@ -114,12 +116,13 @@ pub fn opener(fd: i32) -> Option<Id> {
 
 /// Sends the hello with `arena`; `link` is our name of the connection.
 pub fn send_hello(door: i32, arena: i32, link: u64) -> Result<(), i32> {
-    rights::send(door, &mut Hello { magic: MAGIC, version: layouts::hello(), _pad: 0, link }, arena).map(drop)
+    let Range { oldest, newest } = layouts::hello();
+    rights::send(door, &mut Hello { magic: MAGIC, version: oldest, newest, link }, arena).map(drop)
 }
 
 /// Receives a hello; the arena's descriptor, close-on-exec. Descriptors beyond the first are closed.
 pub fn recv_hello(conn: i32) -> Result<Said, Bad> {
-    let mut hello = Hello { magic: 0, version: 0, _pad: 0, link: 0 };
+    let mut hello = Hello { magic: 0, version: 0, newest: 0, link: 0 };
     let mut arena = None;
     let keep = |passed| match passed {
         Passed::Descriptor(fd) if arena.is_none() => arena = Some(fd),
@@ -131,7 +134,7 @@ pub fn recv_hello(conn: i32) -> Result<Said, Bad> {
     let bad = match (got, arena) {
         (Err(libc::EAGAIN), _) => Bad::Late,
         (Ok(n), Some(arena)) if n == size_of::<Hello>() && hello.magic == MAGIC => {
-            if hello.version == layouts::hello() {
+            if layouts::hello().common(Range::told(hello.version, hello.newest)).is_some() {
                 return Ok(Said { arena, link: hello.link });
             }
             Bad::Version

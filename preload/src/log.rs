@@ -117,6 +117,21 @@ pub fn step(level: Level, word: &'static str, c: &Channel, reason: Option<&'stat
     }
 }
 
+/// A connection became a channel.
+#[inline]
+pub fn live(c: &Channel) {
+    if wants(Level::Info) {
+        live_now(c);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn live_now(c: &Channel) {
+    let connection = Some((c.fd, c.local(), c.peer()));
+    put(Level::Info, &Event { word: "live", connection, layout: c.spoken(), ..Event::NONE });
+}
+
 #[cold]
 #[inline(never)]
 fn step_now(level: Level, word: &'static str, c: &Channel, reason: Option<&'static str>) {

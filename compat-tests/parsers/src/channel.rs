@@ -248,7 +248,7 @@ impl<'a> End<'a> {
 
     /// As one looks who has not mapped it.
     fn unmapped(&self, input: &mut Input<'_>) {
-        let Ok(unmapped) = Unmapped::look(self.bed.file.as_fd(), usize::MAX) else { return };
+        let Ok((unmapped, _)) = Unmapped::look(self.bed.file.as_fd(), usize::MAX) else { return };
         assert_eq!(unmapped.geometry(), GEOMETRY, "its size says so");
         for slot in unmapped.candidates(input.half().into()) {
             assert!(slot < GEOMETRY.slots);

@@ -12,40 +12,58 @@ use compat_tests::{Combo, Job};
 use crate::product;
 
 /// How the versions of layouts are found in the library's file: dp-channel's `layouts.rs`.
-const MARK: &[u8] = b"dp-layouts-v1\0\0\0";
-/// Behind it, in this order.
+const MARK: &[u8] = b"dp-layouts-v2\0\0\0";
+/// Behind it, in this order, of each the oldest and the newest that is spoken.
 const LAYOUTS: [&str; 3] = ["hello", "arena", "family"];
+/// Before that there was one number of each.
+const MARK_OF_ONE: &[u8] = b"dp-layouts-v1\0\0\0";
 
 fn shim() -> PathBuf {
     target_dir().join("release/libdp_preload.so")
 }
 
-/// Where the versions are in a library's file. None: it was built before they had a mark.
-fn mark_in(library: &[u8]) -> Option<usize> {
+/// Where what follows a mark is in a library's file.
+fn behind(mark: &[u8], library: &[u8]) -> Option<usize> {
     let found: Vec<usize> =
-        library.windows(MARK.len()).enumerate().filter(|(_, w)| *w == MARK).map(|(at, _)| at).collect();
+        library.windows(mark.len()).enumerate().filter(|(_, w)| *w == mark).map(|(at, _)| at).collect();
     assert!(found.len() < 2, "the mark is there {} times", found.len());
-    found.first().map(|at| at + MARK.len())
+    found.first().map(|at| at + mark.len())
 }
 
-/// The versions that a library has, in the order of [`LAYOUTS`].
-fn versions(library: &Path) -> Option<[u8; 12]> {
+fn number(library: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(library[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// The versions that a library speaks, the oldest and the newest, in the order of [`LAYOUTS`]. None: it was built before they had
+/// a mark.
+fn versions(library: &Path) -> Option<[[u32; 2]; 3]> {
     let bytes = fs::read(library).expect("the shim: run `cargo build --release` first");
-    mark_in(&bytes).map(|at| bytes[at..at + 12].try_into().expect("three numbers"))
+    let ranges = behind(MARK, &bytes);
+    let ranges = ranges.map(|at| [0, 1, 2].map(|n| [0, 1].map(|k| number(&bytes, at + 8 * n + 4 * k))));
+    ranges.or_else(|| {
+        let at = behind(MARK_OF_ONE, &bytes)?;
+        Some([0, 1, 2].map(|n| [number(&bytes, at + 4 * n); 2]))
+    })
 }
 
-/// A library that differs from ours in the version of one layout: a copy with another number in it.
-fn of_another_version(layout: &str, folder: &TempDir) -> PathBuf {
+/// A library that differs from ours in the versions of one layout: a copy with other numbers in it, so much higher.
+fn of_other_versions(layout: &str, higher: [u32; 2], folder: &TempDir) -> PathBuf {
     let mut bytes = fs::read(shim()).expect("the shim: run `cargo build --release` first");
-    let at = mark_in(&bytes).expect("the mark");
-    bytes[at + 4 * LAYOUTS.iter().position(|name| *name == layout).expect("one of them")] += 1;
-    let path = folder.file(&format!("libdp_preload-{layout}.so"));
+    let at = behind(MARK, &bytes).expect("the mark")
+        + 8 * LAYOUTS.iter().position(|name| *name == layout).expect("one of them");
+    for (at, higher) in [at, at + 4].into_iter().zip(higher) {
+        let number = number(&bytes, at) + higher;
+        bytes[at..at + 4].copy_from_slice(&number.to_ne_bytes());
+    }
+    let path = folder.file(&format!("libdp_preload-{layout}-{}-{}.so", higher[0], higher[1]));
     fs::write(&path, bytes).expect("a copy");
     path
 }
 
 fn start(role: &str, shim: &Path, folder: &TempDir, arguments: &[&str]) -> Job {
-    let environment = [("LD_PRELOAD", shim.display().to_string())];
+    let log = folder.file(&format!("{role}.log"));
+    let _ = fs::remove_file(&log);
+    let environment = [("LD_PRELOAD", shim.display().to_string()), ("DP_LOG", log.display().to_string())];
     product::start(&Combo::shimmed(), &programs::c("ping_pong"), role, folder.path(), arguments, &environment)
 }
 
@@ -65,6 +83,15 @@ struct Seen {
     listed: String,
     /// What `dp doctor` says of the server, and of the client.
     doctor: [String; 2],
+    /// Versions of layouts that the server and the client speak with each other.
+    spoken: [Option<u32>; 2],
+}
+
+/// The version that is told of a connection that became a channel.
+fn spoken(log: &Path) -> Option<u32> {
+    let log = fs::read_to_string(log).unwrap_or_default();
+    let live = log.lines().find(|line| line.contains(": live "))?;
+    live.split("layout=").nth(1)?.trim().parse().ok()
 }
 
 fn between(server: &Path, client: &Path, folder: &TempDir) -> Seen {
@@ -85,6 +112,7 @@ fn between(server: &Path, client: &Path, folder: &TempDir) -> Seen {
         channels: product::channel_ends(port),
         listed: [&server, &client].map(|job| dp(&["ls", "--pid", &job.pid().to_string()])).concat(),
         doctor: [&server, &client].map(|job| dp(&["doctor", &job.pid().to_string()])),
+        spoken: ["server", "client"].map(|role| spoken(&folder.file(&format!("{role}.log")))),
     };
     mark(folder, "looked");
     let deadline = Instant::now() + Duration::from_secs(10);
@@ -100,7 +128,7 @@ fn libraries_that_do_not_understand_each_other_stay_on_tcp_and_say_so() {
     let folder = TempDir::new();
     assert_eq!(between(&shim(), &shim(), &folder).channels, 2, "without any difference");
     for layout in ["hello", "arena"] {
-        let other = of_another_version(layout, &folder);
+        let other = of_other_versions(layout, [1, 1], &folder);
         for (server, client) in [(&shim(), &other), (&other, &shim())] {
             let seen = between(server, client, &folder);
             assert_eq!(seen.channels, 0, "{layout}");
@@ -114,8 +142,30 @@ fn libraries_that_do_not_understand_each_other_stay_on_tcp_and_say_so() {
     }
 }
 
-/// Not copies with another number in them but what was built of former commits: where the numbers are the same, so is what they
-/// stand for, and where not, both say so.
+/// As after the next change that can be left out between two programs: the new library speaks both versions, the former one only
+/// its own.
+#[test]
+fn a_library_that_speaks_the_former_version_too_has_channels_with_it() {
+    let _turn = product::alone();
+    let folder = TempDir::new();
+    let [_, [_, newest], _] = versions(&shim()).expect("the mark");
+    for layout in ["hello", "arena"] {
+        let both = of_other_versions(layout, [0, 1], &folder);
+        let later = of_other_versions(layout, [1, 2], &folder);
+        let higher = |by: u32| Some(newest + if layout == "arena" { by } else { 0 });
+        for (one, other, spoken) in [(&shim(), &both, 0), (&both, &both, 1), (&both, &later, 1)] {
+            for (server, client) in [(one, other), (other, one)] {
+                let seen = between(server, client, &folder);
+                assert_eq!(seen.channels, 2, "{layout}: {}", seen.listed);
+                assert_eq!(seen.spoken, [higher(spoken); 2], "{layout}: {one:?} {other:?}");
+            }
+        }
+        assert_eq!(between(&shim(), &later, &folder).channels, 0, "{layout}");
+    }
+}
+
+/// Not copies with other numbers in them but what was built of former commits: where both speak a version, it is what they have in
+/// common, and where not, both say so.
 #[test]
 #[ignore = "needs libraries of former commits: .ci/former builds them, and runs this"]
 fn former_libraries_have_channels_with_this_one_or_stay_on_tcp_and_say_so() {
@@ -123,19 +173,26 @@ fn former_libraries_have_channels_with_this_one_or_stay_on_tcp_and_say_so() {
     let former = std::env::var("DP_FORMER").expect("DP_FORMER: paths of libraries, by colons");
     let (folder, own) = (TempDir::new(), versions(&shim()).expect("the mark"));
     for library in former.split(':').map(Path::new) {
-        let same =
-            versions(library).map(|theirs| [0..8, 8..12].map(|part| theirs[part.clone()] == own[part]));
+        let meet = |[a, b]: [[u32; 2]; 2]| a[0].max(b[0]) <= a[1].min(b[1]);
+        let theirs = versions(library);
+        let talk = theirs.map(|theirs| (0..2).all(|n| meet([theirs[n], own[n]])));
+        // What it writes of its family, this dp reads.
+        let readable = theirs.is_some_and(|theirs| meet([[theirs[2][1]; 2], own[2]]));
         for (server, client) in [(&*shim(), library), (library, &*shim())] {
             let seen = between(server, client, &folder);
             let told = seen.listed.contains("1 version");
             let (channels, name) = (seen.channels, library.display());
-            eprintln!("{name}: {channels} ends of a channel, versions the same: {same:?}");
-            match same {
+            eprintln!("{name}: {channels} ends of a channel; it speaks {theirs:?}, this one {own:?}");
+            assert_eq!(
+                seen.listed.contains("another version of the shim"),
+                !readable,
+                "{name}: {}",
+                seen.listed
+            );
+            match talk {
                 // dp counts the ends whose memory it can read.
-                Some([true, readable]) => {
-                    assert_eq!(channels, 1 + usize::from(readable), "{name}: {}", seen.listed)
-                }
-                Some([false, _]) => assert!(channels == 0 && told, "{name}: {}", seen.listed),
+                Some(true) => assert_eq!(channels, 1 + usize::from(readable), "{name}: {}", seen.listed),
+                Some(false) => assert!(channels == 0 && told, "{name}: {}", seen.listed),
                 None => assert!(channels > 0 || told, "{name}: {}", seen.listed),
             }
         }
@@ -147,7 +204,7 @@ fn former_libraries_have_channels_with_this_one_or_stay_on_tcp_and_say_so() {
 fn memory_that_dp_cannot_read_is_told_of_and_disturbs_nobody() {
     let _turn = product::alone();
     let folder = TempDir::new();
-    let other = of_another_version("family", &folder);
+    let other = of_other_versions("family", [1, 1], &folder);
     let seen = between(&shim(), &other, &folder);
     assert_eq!(seen.channels, 1, "of the server's end");
     let [of_server, of_client] = seen.doctor;

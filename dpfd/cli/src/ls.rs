@@ -154,7 +154,7 @@ fn explain(family: &Family) {
         eprintln!(
             "dp ls: {name} ({pid}) has another version of the shim, whose notes (layout {layout}, here {}) only the dp \
              beside it can read; restart the program with this one, or ask that dp",
-            dp_channel::family::VERSION
+            dp_channel::layouts::family().newest
         );
     }
     if family.lost_wakeups > 0 {

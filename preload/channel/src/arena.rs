@@ -1,7 +1,8 @@
 //! An arena: the slots of all channels between one client family and one server, in sealed memory.
 //!
 //! ```text
-//!   0        header: magic, version, slots, lines per ring, lines of a spare one; which spare ones are taken
+//!   0        header: magic, oldest version, slots, lines per ring, lines of a spare one, newest version; which spare
+//!            ones are taken
 //!   4 KiB    groups of the client's watchers (32 lines), then of the server's (32 lines)
 //!   8 KiB    index: 4 x slots words, hash of the tuple -> slot + 1
 //!   ...      spare rings, longer, for the directions that need one (`spare.rs`)
@@ -29,7 +30,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::bell::{Group, Word};
-pub use crate::geometry::{populate, Geometry, GROUPS, MAGIC, MAX_SLOTS, PROBES, SHORT, VERSION};
+pub use crate::geometry::{populate, Geometry, GROUPS, MAGIC, MAX_SLOTS, PROBES, SHORT};
 use crate::geometry::{Header, Part, CHUNK, EDGE, GROUPS_AT, INDEX_AT, OFFER, PAGE, SLOT, TAKEN_AT};
 use crate::layouts;
 use crate::places::Places;
@@ -79,7 +80,9 @@ impl Arena {
         let fd = sealed_memory(c"dp-arena", geo.len())?;
         let arena = Arena::mapped(fd.as_fd(), geo)?;
         let h = arena.header();
-        h.version.store(layouts::arena(), Ordering::Relaxed);
+        let layouts = layouts::arena();
+        h.version.store(layouts.oldest, Ordering::Relaxed);
+        h.newest.store(layouts.newest, Ordering::Relaxed);
         h.slots.store(geo.slots, Ordering::Relaxed);
         h.lines.store(geo.lines, Ordering::Relaxed);
         h.spare.store(geo.spare, Ordering::Relaxed);

@@ -1,14 +1,11 @@
 //! Sizes of an arena, and where its parts lie in the file: what everybody stands on who maps one or looks into it.
 
-use crate::layouts;
 use dp_edge::ring::LINE;
 use dp_edge::sync::{AtomicU32, AtomicU64};
 use dp_edge::sys::raw;
 
 /// First word of every arena: "DPARENA1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPARENA1");
-/// Layout version; a peer of another one is refused.
-pub const VERSION: u32 = layouts::ARENA;
 /// Most lines of a ring.
 const MAX_LINES: u32 = 1 << 20;
 /// Watcher groups per side.
@@ -36,10 +33,14 @@ pub const SPARES: u32 = 16;
 #[repr(C)]
 pub(super) struct Header {
     pub(super) magic: AtomicU64,
+    /// The oldest version by which it can be read.
     pub(super) version: AtomicU32,
     pub(super) slots: AtomicU32,
     pub(super) lines: AtomicU32,
     pub(super) spare: AtomicU32,
+    /// The newest version that its maker speaks; 0: `version`.
+    pub(super) newest: AtomicU32,
+    _reserved: AtomicU32,
 }
 
 /// Sizes of an arena.

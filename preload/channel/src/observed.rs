@@ -38,7 +38,7 @@ impl Memory {
     ///
     /// As [`Unmapped::look`].
     pub fn open(file: File) -> Result<Memory, i32> {
-        let geo = Unmapped::look(file.as_fd(), usize::MAX)?.geometry();
+        let geo = Unmapped::look(file.as_fd(), usize::MAX)?.0.geometry();
         let key = unmapped::key(file.as_fd())?;
         Ok(Memory { file, geo, key, parts: RefCell::default() })
     }

@@ -14,6 +14,7 @@
 //! `nonce`, the server answers with its `challenge`, and the client says by `shown` that its socket shows the proof. These
 //! words are hints about when to look. What is believed is what the kernel says of the sockets.
 
+use crate::layouts::Range;
 use dp_edge::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What a slot is doing.
@@ -126,6 +127,9 @@ pub struct Slot {
     pub shown: AtomicU64,
     /// The client's name of the connection by which it said hello to the server's process; 0: it is not kept.
     pub link: AtomicU64,
+    /// The version of layouts that both speak, by the server's word, behind the generation that it stands for. Server families from
+    /// before there were ranges leave it as it is.
+    spoken: AtomicU64,
     /// The process that took the offer: `generation << 32 | low bits of space << 22 | pid`. Of another generation, as from a server
     /// that does not write it: not known.
     server: AtomicU64,
@@ -145,6 +149,7 @@ impl Default for Slot {
             challenge: AtomicU64::new(0),
             shown: AtomicU64::new(0),
             link: AtomicU64::new(0),
+            spoken: AtomicU64::new(0),
             server: AtomicU64::new(0),
         }
     }
@@ -206,6 +211,7 @@ impl Slot {
         self.challenge.store(0, Ordering::Relaxed);
         self.shown.store(0, Ordering::Relaxed);
         self.link.store(0, Ordering::Relaxed);
+        self.spoken.store(0, Ordering::Relaxed);
         // Release: all of the offer before its state.
         self.state.store(word(generation, State::Offered), Ordering::Release);
         generation
@@ -242,6 +248,23 @@ impl Slot {
                 Ordering::Relaxed,
             )
             .is_ok()
+    }
+
+    /// Server: says which version both speak. Before it takes the offer.
+    pub fn speak(&self, generation: u32, version: u32) {
+        self.spoken.store((u64::from(generation) << 32) | u64::from(version), Ordering::Relaxed);
+    }
+
+    /// Client, once the offer was taken: the version that both speak, one of `ours`. What a server says that is none of them, or
+    /// does not say, is the oldest: by that the arena can be read.
+    pub fn spoken(&self, generation: u32, ours: Range) -> u32 {
+        let word = self.spoken.load(Ordering::Relaxed);
+        let version = word as u32;
+        if (word >> 32) as u32 == generation && ours.has(version) {
+            version
+        } else {
+            ours.oldest
+        }
     }
 
     /// Server, before it takes the offer: process `pid` of pid namespace `space` does. A late writer of an earlier generation makes

@@ -136,7 +136,7 @@ mod tests {
     fn each_is_taken_once_and_comes_back() {
         let (arena, fd) = Arena::create(Geometry { slots: 16, lines: 64, spare: 256 }).unwrap();
         let ours = arena.spares().unwrap();
-        let theirs = Unmapped::look(fd.as_fd(), usize::MAX).unwrap().map().unwrap().spares().unwrap();
+        let theirs = Unmapped::look(fd.as_fd(), usize::MAX).unwrap().0.map().unwrap().spares().unwrap();
         let mut taken: Vec<u32> =
             (0..SPARES).map(|i| [ours, theirs][i as usize % 2].claim().unwrap()).collect();
         assert!(!theirs.any_free());

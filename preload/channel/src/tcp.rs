@@ -249,13 +249,22 @@ fn is_own(addr: Addr) -> bool {
 
 /// Whether the connection that came to `local` was made to another address, or another port, and translated on its way (NAT).
 pub fn is_translated(fd: i32, local: Addr) -> bool {
+    meant(fd, local).is_some_and(|meant| (meant.ip, meant.port) != (local.ip, local.port))
+}
+
+/// Whether netfilter follows the connection of `fd`, whose own end is `local`: only then can it be translated here.
+pub fn is_followed(fd: i32, local: Addr) -> bool {
+    meant(fd, local).is_some()
+}
+
+/// To which address the connection was made, where netfilter follows it.
+fn meant(fd: i32, local: Addr) -> Option<Addr> {
     let mut meant = [0u64; 16];
     let level = if local.ip().is_ipv4() { libc::SOL_IP } else { libc::SOL_IPV6 };
     // Fails where nothing translates, or nobody follows connections.
-    let Ok(len) = raw::getsockopt(fd, level, SO_ORIGINAL_DST, &mut meant) else { return false };
+    let len = raw::getsockopt(fd, level, SO_ORIGINAL_DST, &mut meant).ok()?;
     // SAFETY: so many bytes were written there.
-    let meant = unsafe { Addr::read(meant.as_ptr().cast(), len.min(size_of_val(&meant))) };
-    meant.is_some_and(|meant| (meant.ip, meant.port) != (local.ip, local.port))
+    unsafe { Addr::read(meant.as_ptr().cast(), len.min(size_of_val(&meant))) }
 }
 
 /// Of netfilter, for both families (linux/netfilter_ipv4.h).

@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::arena::Arena;
 use crate::geometry::{Geometry, Header, INDEX_AT, MAGIC, OFFER, PAGE, PROBES};
-use crate::layouts;
+use crate::layouts::{self, Range};
 use crate::slot::Slot;
 use dp_edge::segment::sealed_len;
 use dp_edge::sync::Ordering;
@@ -42,13 +42,13 @@ pub fn key(fd: BorrowedFd<'_>) -> Result<Key, i32> {
 }
 
 impl<'a> Unmapped<'a> {
-    /// Checks seals, version and size.
+    /// Checks seals, versions and size. And the newest version of layouts that its maker and we speak.
     ///
     /// # Errors
     ///
-    /// EBADMSG: not a sealed arena, or its size and geometry disagree. EPROTONOSUPPORT: another version. EFBIG: it is
+    /// EBADMSG: not a sealed arena, or its size and geometry disagree. EPROTONOSUPPORT: no version that we speak. EFBIG: it is
     /// longer than `limit` bytes.
-    pub fn look(fd: BorrowedFd<'a>, limit: usize) -> Result<Unmapped<'a>, i32> {
+    pub fn look(fd: BorrowedFd<'a>, limit: usize) -> Result<(Unmapped<'a>, u32), i32> {
         let len = sealed_len(fd).map_err(|e| e.raw_os_error().unwrap_or(libc::EBADMSG))?;
         if len < PAGE {
             return Err(libc::EBADMSG);
@@ -65,19 +65,18 @@ impl<'a> Unmapped<'a> {
         if h.magic.load(Ordering::Relaxed) != MAGIC {
             return Err(libc::EBADMSG);
         }
-        if h.version.load(Ordering::Relaxed) != layouts::arena() {
-            return Err(libc::EPROTONOSUPPORT);
-        }
+        let theirs = Range::told(h.version.load(Ordering::Relaxed), h.newest.load(Ordering::Relaxed));
+        let spoken = layouts::arena().common(theirs).ok_or(libc::EPROTONOSUPPORT)?;
         if !geo.valid() || geo.len() != len {
             return Err(libc::EBADMSG);
         }
         if len > limit {
             return Err(libc::EFBIG);
         }
-        Ok(Unmapped { fd, geo })
+        Ok((Unmapped { fd, geo }, spoken))
     }
 
-    /// What was looked at before, as `geo`.
+    /// What was looked at before, as `geo`, `spoken` by both.
     pub fn again(fd: BorrowedFd<'a>, geo: Geometry) -> Unmapped<'a> {
         Unmapped { fd, geo }
     }

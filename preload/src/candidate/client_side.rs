@@ -3,7 +3,9 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Reason, Stage};
+use dp_channel::layouts;
 use dp_channel::slot::{Fate, Side, Slot};
+use dp_channel::tcp;
 
 use super::policy;
 use crate::channel::Channel;
@@ -25,15 +27,31 @@ impl Channel {
     }
 }
 
-fn no_door() -> Reason {
-    if state::unix_is_forbidden() {
-        Reason::NoUnix
-    } else {
-        Reason::NoDoor
-    }
-}
-
 impl Channel {
+    fn no_door(&self) -> Reason {
+        if state::unix_is_forbidden() {
+            Reason::NoUnix
+        } else {
+            self.or_translated(Reason::NoDoor)
+        }
+    }
+
+    /// Why nobody answers: `silence`, or that the connection does not end at the address that it was made to. Asked once a
+    /// connection, when it is given up, and the costly question only where netfilter follows it: on this side that knows what we
+    /// meant, and not where it went. Both ends are this host's, so the kernel has the other one by our addresses, unless they were
+    /// translated; or it has closed, and then it says nothing of where it was.
+    fn or_translated(&self, silence: Reason) -> Reason {
+        let Some(local) = tcp::local(self.fd) else { return silence };
+        let goes_elsewhere = tcp::is_followed(self.fd, local)
+            && diag::is_gone(self.peer(), local, tcp::netns(self.fd))
+            && !socket::ended(self.fd);
+        if goes_elsewhere {
+            Reason::Nat
+        } else {
+            silence
+        }
+    }
+
     /// Makes the offer, if it can be made. Under the receiver's lock.
     pub(super) fn post_offer(&self, turn: u32) {
         if !self.is_ours_alone() {
@@ -41,7 +59,7 @@ impl Channel {
         }
         // Before the socket is asked six questions.
         if client::has_nobody(self) {
-            return self.give_up(no_door());
+            return self.give_up(self.no_door());
         }
         if socket::is_unsuited(self.fd) {
             return self.give_up(Reason::Option);
@@ -52,7 +70,7 @@ impl Channel {
                 self.set_stage(Stage::Offered);
                 events::offer(self);
             }
-            Err(client::No::Never(Reason::NoDoor)) => self.give_up(no_door()),
+            Err(client::No::Never(Reason::NoDoor)) => self.give_up(self.no_door()),
             Err(client::No::Never(why)) => self.give_up(why),
             Err(client::No::Later) if !self.is_patient(turn) => self.give_up(Reason::Silent),
             Err(client::No::Later) => {}
@@ -88,7 +106,7 @@ impl Channel {
                 self.give_up(policy::why_given_up(
                     self.wrong.load(Ordering::Relaxed),
                     diag::why_unproven(),
-                    Reason::Silent,
+                    self.or_translated(Reason::Silent),
                 ));
             } else {
                 self.offer_elsewhere(turn, answer);
@@ -117,6 +135,7 @@ impl Channel {
             self.give_up(Reason::State);
         } else if self.is_ours_alone() {
             self.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.speak(s.spoken(generation, layouts::arena()));
             if self.go_between() && self.take_base_position() && s.confirm(generation) {
                 self.put_proof_back();
                 self.go_live();

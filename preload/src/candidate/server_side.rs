@@ -29,7 +29,8 @@ impl Channel {
                 None => self.give_up(policy::why_given_up(
                     self.wrong.load(Ordering::Relaxed),
                     diag::why_unproven(),
-                    Reason::NoOffer,
+                    // The client's offer, if it has made one, is for another address.
+                    if tcp::is_translated(self.fd, self.local()) { Reason::Nat } else { Reason::NoOffer },
                 )),
             }
         });
@@ -83,6 +84,10 @@ impl Channel {
             self.link.store(ours, Ordering::Relaxed);
             s.link.store(theirs, Ordering::Relaxed);
             s.is_taken_by(generation, raw::getpid(), family::space());
+            if let Some(version) = door::spoken(self) {
+                self.speak(version);
+                s.speak(generation, version);
+            }
             if self.go_between() && self.take_base_position() && s.accept(generation) {
                 // A child that was forked since may have found no slot to say so in; `go_between` has a fence.
                 if !self.is_ours_alone() {

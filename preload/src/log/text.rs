@@ -30,6 +30,8 @@ pub struct Event<'a> {
     pub word: &'static str,
     /// Of a connection: the descriptor, this end, the other one.
     pub connection: Option<(i32, Addr, Addr)>,
+    /// Of a channel: the version of layouts that both ends speak; else 0.
+    pub layout: u32,
     /// The word of its reason.
     pub reason: Option<&'static str>,
     /// More, in pieces.
@@ -38,7 +40,7 @@ pub struct Event<'a> {
 
 impl Event<'_> {
     /// Nothing.
-    pub const NONE: Event<'static> = Event { word: "", connection: None, reason: None, text: &[] };
+    pub const NONE: Event<'static> = Event { word: "", connection: None, layout: 0, reason: None, text: &[] };
 }
 
 /// How a line is written.
@@ -134,6 +136,9 @@ fn write_said(to: &mut Writer, event: &Event) {
         write_address(to, own);
         to.push(b" other=");
         write_address(to, other);
+    }
+    if event.layout != 0 {
+        let _ = write!(to, " layout={}", event.layout);
     }
     if let Some(reason) = event.reason {
         to.push(b" reason=");

@@ -45,11 +45,14 @@ pub fn look(only: Option<Only>) -> Result<Running, String> {
     // The kernel's word, where it serves; the library goes by the environment.
     let by_kernel = graph.endpoints.iter().any(|e| e.driver == Driver::Kernel.word());
     let kernel = by_kernel.then(Network::read).and_then(Result::ok).map(|network| network.nid);
-    let told = OWN_NID.told().unwrap_or(OWN_NID.default) as Nid;
+    let gateway = if only == Some(Only::Channels) { None } else { flows::look("graph") };
+    let told = OWN_NID.told().map(|nid| nid as Nid).or(gateway.as_ref().map(|gateway| gateway.nid));
+    let told = told.unwrap_or(OWN_NID.default as Nid);
     let mut running = of(&graph.endpoints, &graph.edges, kernel.unwrap_or(told));
-    if only != Some(Only::Channels) {
-        flows::look("graph").iter().for_each(|gateway| add_others(&mut running, gateway));
-    }
+    let nid = running.nid;
+    // By another number this node would be one of the others.
+    let of_this_node = gateway.iter().filter(|gateway| gateway.nid == nid);
+    of_this_node.for_each(|gateway| add_others(&mut running, gateway));
     add_channels(&mut running, &listing.families, network);
     Ok(running)
 }

@@ -64,7 +64,7 @@ pub struct Conn {
     pub generation: AtomicU32,
     /// Calls that moved data, while a candidate.
     pub calls: AtomicU32,
-    /// Flags, see the associated constants.
+    /// Flags, see the associated constants, and [`Conn::spoken`].
     pub flags: AtomicU32,
     /// Registrations in epoll sets.
     pub watched: AtomicU32,
@@ -220,6 +220,20 @@ impl Conn {
     pub const KEPT: u32 = 32768;
     /// One event of it was asked for (EPOLLONESHOT) in a set that relatives have as well.
     pub const FOR_ONE: u32 = 65536;
+
+    /// Bits of the flags that have the version of layouts that both ends speak.
+    const SPOKEN: u32 = 24;
+
+    /// Notes the version of layouts that both ends speak. Once, before it is live.
+    pub fn speak(&self, version: u32) {
+        self.clear(0xff << Conn::SPOKEN);
+        self.set((version & 0xff) << Conn::SPOKEN);
+    }
+
+    /// That version; 0: it is not known yet.
+    pub fn spoken(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed) >> Conn::SPOKEN
+    }
 
     /// How far it has come.
     #[inline(always)]

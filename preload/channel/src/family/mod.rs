@@ -44,8 +44,6 @@ use dp_edge::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// First word: "DPFAMLY1", little endian.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"DPFAMLY1");
-/// Layout version.
-pub const VERSION: u32 = layouts::FAMILY;
 /// The shim's version, as text.
 pub const SHIM: &str = env!("CARGO_PKG_VERSION");
 /// Most connections a family tracks at once; further ones stay on TCP (reason `slots`).
@@ -59,6 +57,7 @@ const MEMBERS_AT: usize = 4096;
 const BITMAP_AT: usize = 20 * 1024;
 const CONNS_AT: usize = 28 * 1024;
 const HOLDERS_AT: usize = CONNS_AT + CONNS * size_of::<Conn>();
+/// What `dp` does not read begins here.
 const ARENAS_AT: usize = HOLDERS_AT + CONNS * size_of::<Holders>();
 /// Bytes of the whole memory, sparse.
 pub const LEN: usize = ARENAS_AT + ARENAS * size_of::<OwnArena>();
@@ -149,7 +148,7 @@ impl Family {
     pub fn create() -> io::Result<(Family, OwnedFd)> {
         let fd = sealed_memory(NAME, LEN)?;
         let family = Family { base: map_undumped(fd.as_fd(), LEN)? };
-        family.header().version.store(layouts::family(), Ordering::Relaxed);
+        family.header().version.store(layouts::family().newest, Ordering::Relaxed);
         for (to, from) in family.header().shim.iter().zip(text_words(SHIM)) {
             to.store(from, Ordering::Relaxed);
         }

@@ -317,8 +317,11 @@ fn an_observer_finds_the_family_and_its_connections() {
     let ports: Vec<_> = view.connections().into_iter().map(|c| (c.local.port, c.holders)).collect();
     assert_eq!(ports, [(77, vec![0])]);
     assert_eq!(view.reasons(), [(Reason::NoDoor, 1)]);
+    // A former one that is read as well.
+    f.header().version.store(layouts::FAMILY[0], Ordering::Relaxed);
+    assert_eq!(View::of_process(std::process::id(), inode).unwrap().connections().len(), 1);
     // Another layout: only the version is read.
-    f.header().version.store(VERSION + 1, Ordering::Relaxed);
+    f.header().version.store(layouts::FAMILY[1] + 1, Ordering::Relaxed);
     let view = View::of_process(std::process::id(), inode).unwrap();
     assert!(!view.is_readable() && view.connections().is_empty() && view.members().next().is_none());
     assert_eq!(view.shim().as_deref(), Some(SHIM));

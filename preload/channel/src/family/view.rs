@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
-use super::{Conn, Family, Member, Reason, Sender, Stage, LEN, MAGIC, MEMBERS, NAME, VERSION};
+use super::{Conn, Family, Member, Reason, Sender, Stage, ARENAS_AT, LEN, MAGIC, MEMBERS, NAME};
+use crate::layouts;
 use crate::slot::Side;
 use crate::switch::in_ring;
 use crate::tcp::Addr;
@@ -94,15 +95,15 @@ impl View {
         let family = Family { base: map.as_mut_ptr() };
         let h = family.header();
         let layout = h.version.load(Ordering::Relaxed);
-        if h.magic.load(Ordering::Acquire) != MAGIC || (layout == VERSION && len < LEN) {
+        if h.magic.load(Ordering::Acquire) != MAGIC || (is_known(layout) && len < ARENAS_AT) {
             return None;
         }
         Some(View { family, _map: map, layout })
     }
 
-    /// Whether the layout is the one that this program knows.
+    /// Whether the layout is one that this program knows.
     pub fn is_readable(&self) -> bool {
-        self.layout == VERSION
+        is_known(self.layout)
     }
 
     /// The version of its shim, if the layout has it.
@@ -212,6 +213,10 @@ impl View {
         let c = self.is_readable().then(|| self.family.conn(entry))?;
         Some([c.tx_bytes.load(Ordering::Relaxed), c.rx_bytes.load(Ordering::Relaxed)])
     }
+}
+
+fn is_known(layout: u32) -> bool {
+    layouts::family().has(layout)
 }
 
 fn snapshot(c: &Conn) -> Snapshot {

@@ -12,7 +12,8 @@ use dp_edge::sync::{AtomicU64, Ordering};
 use libc::{EBADMSG, EINVAL, EPROTONOSUPPORT, F_SEAL_GROW, F_SEAL_SHRINK};
 
 use super::ends::{Feed, Room};
-use crate::arena::{populate, Arena, Geometry, MAGIC, MAX_SLOTS, SHORT, VERSION};
+use crate::arena::{populate, Arena, Geometry, MAGIC, MAX_SLOTS, SHORT};
+use crate::layouts::ARENA;
 use crate::slot::Side;
 use crate::spare::SPARES;
 use crate::stream;
@@ -38,7 +39,7 @@ fn memory(len: usize, seals: i32) -> io::Result<OwnedFd> {
 
 /// As a server opens the arena of a client that has proven itself.
 fn open(fd: BorrowedFd<'_>) -> io::Result<Arena> {
-    Unmapped::look(fd, usize::MAX).map_err(io::Error::from_raw_os_error)?.map()
+    Unmapped::look(fd, usize::MAX).map_err(io::Error::from_raw_os_error)?.0.map()
 }
 
 fn errno<T>(result: io::Result<T>) -> i32 {
@@ -46,14 +47,14 @@ fn errno<T>(result: io::Result<T>) -> i32 {
 }
 
 /// A good arena's first bytes, with one of its fields changed.
-fn arena(change: impl Fn(&mut [u8; 24])) -> io::Result<Arena> {
+fn arena(change: impl Fn(&mut [u8; 28])) -> io::Result<Arena> {
     let geo = Geometry { slots: 16, lines: 64, spare: 256 };
-    let mut header = [0u8; 24];
+    let mut header = [0u8; 28];
     header[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&ARENA[0].to_le_bytes());
     header[12..16].copy_from_slice(&geo.slots.to_le_bytes());
     header[16..20].copy_from_slice(&geo.lines.to_le_bytes());
-    header[20..].copy_from_slice(&geo.spare.to_le_bytes());
+    header[20..24].copy_from_slice(&geo.spare.to_le_bytes());
     change(&mut header);
     let fd = memory(geo.len(), SEALS).unwrap();
     let file = File::from(fd.try_clone().unwrap());
@@ -79,9 +80,18 @@ fn what_is_no_sealed_memory_is_no_arena() {
 #[cfg_attr(miri, ignore)]
 fn arenas_of_another_version_are_told_apart() {
     assert!(arena(|_| ()).is_ok());
-    for version in [0, VERSION + 1, u32::MAX] {
-        let set = |h: &mut [u8; 24]| h[8..12].copy_from_slice(&version.to_le_bytes());
-        assert_eq!(errno(arena(set)), EPROTONOSUPPORT, "version {version}");
+    let [oldest, newest] = ARENA;
+    let told = |version: u32, to: u32| {
+        move |h: &mut [u8; 28]| {
+            h[8..12].copy_from_slice(&version.to_le_bytes());
+            h[24..].copy_from_slice(&to.to_le_bytes());
+        }
+    };
+    for (version, to) in [(newest + 1, 0), (newest + 1, u32::MAX), (u32::MAX, 0), (0, 0), (0, oldest - 1)] {
+        assert_eq!(errno(arena(told(version, to))), EPROTONOSUPPORT, "versions {version} to {to}");
+    }
+    for (version, to) in [(oldest, 0), (newest, newest), (newest, u32::MAX), (0, newest), (0, u32::MAX)] {
+        assert!(arena(told(version, to)).is_ok(), "versions {version} to {to}");
     }
 }
 
@@ -92,11 +102,11 @@ fn arenas_with_an_impossible_header_are_refused() {
         assert_eq!(errno(arena(|h| h[bit / 8] ^= 1 << (bit % 8))), EBADMSG, "magic, bit {bit}");
     }
     for n in [0u32, 1, 8, 15, 17, 32, 1 << 17, 1 << 31, u32::MAX] {
-        let set = |h: &mut [u8; 24]| h[12..16].copy_from_slice(&n.to_le_bytes());
+        let set = |h: &mut [u8; 28]| h[12..16].copy_from_slice(&n.to_le_bytes());
         assert_eq!(errno(arena(set)), EBADMSG, "{n} slots");
-        let set = |h: &mut [u8; 24]| h[16..20].copy_from_slice(&n.to_le_bytes());
+        let set = |h: &mut [u8; 28]| h[16..20].copy_from_slice(&n.to_le_bytes());
         assert_eq!(errno(arena(set)), EBADMSG, "{n} lines");
-        let set = |h: &mut [u8; 24]| h[20..].copy_from_slice(&n.to_le_bytes());
+        let set = |h: &mut [u8; 28]| h[20..24].copy_from_slice(&n.to_le_bytes());
         assert_eq!(errno(arena(set)), EBADMSG, "spare rings of {n} lines");
     }
     for len in [0, 1, 4095, 4096, 8192, 1 << 40] {

@@ -36,6 +36,8 @@ fn a_line_names_time_process_and_what_happened() {
     let said = "leave fd=7 own=127.0.0.1:6379 other=127.0.0.2:40312 reason=no-offer";
     assert_eq!(rest, format!("dp-preload[{pid}] {name}: {said}\n"));
     assert!(written(Form::Line, &event, 3).ends_with(" reason=no-offer missed=3\n"));
+    let live = Event { word: "live", layout: 5, reason: None, ..event };
+    assert!(written(Form::Line, &live, 0).ends_with(" other=127.0.0.2:40312 layout=5\n"));
     let event = Event { word: "start", text: &["version ", "1"], ..Event::NONE };
     assert!(written(Form::Line, &event, 0).ends_with(": start: version 1\n"));
 }
