@@ -17,7 +17,7 @@ use libc::{dl_phdr_info, size_t, Elf64_Phdr};
 
 use crate::fdtable::{self, Entry};
 use crate::real::{self, REPLACED};
-use crate::{epoll, give, log, state};
+use crate::{epoll, give, inside, log, state};
 
 /// Somebody in this process sees no channels from now on.
 #[cold]
@@ -65,7 +65,8 @@ unsafe extern "C" fn first_object(info: *mut dl_phdr_info, _: size_t, to: *mut c
     1
 }
 
-/// What `load` loads, if its result is not null, and all that came with it, calls our hooks.
+/// What `load` loads, if its result is not null, and all that came with it, calls our hooks. Only where there is one thread: others
+/// could load something at the same time, whose words the loader has in hand.
 pub fn mended(load: impl FnOnce() -> *mut c_void) -> *mut c_void {
     let mut before = Vec::<usize>::new();
     // SAFETY: the callback gets back what outlives the call.
@@ -74,47 +75,54 @@ pub fn mended(load: impl FnOnce() -> *mut c_void) -> *mut c_void {
     if handle.is_null() {
         return handle;
     }
-    let mut mending = Mending { before, libc: 0..0, targets: Target::all(handle), failed: false };
-    // SAFETY: as above; libc's own objects are there, and stay.
-    unsafe {
+    if !inside::alone() {
+        // What was loaded has started a thread, which may be looking for its calls.
+        cannot_be_mended();
+        return handle;
+    }
+    // SAFETY: C strings; plain data, filled by the call; the callbacks get back what outlives them. libc's own objects are there, and
+    // stay.
+    let mending = unsafe {
         let inside = libc::dlsym(libc::RTLD_NEXT, c"gnu_get_libc_version".as_ptr());
-        let mut info: libc::Dl_info = core::mem::zeroed();
-        if !inside.is_null() && libc::dladdr(inside, &mut info) != 0 {
-            mending.libc = info.dli_fbase.addr()..info.dli_fbase.addr();
-            libc::dl_iterate_phdr(Some(measure), (&raw mut mending).cast());
-        }
+        let libc = base_of(inside).unwrap_or(0);
+        let targets = Target::all(handle, libc);
+        let mut mending = Mending { before, libc: libc..libc, targets, failed: libc == 0 };
+        libc::dl_iterate_phdr(Some(measure), (&raw mut mending).cast());
         libc::dl_iterate_phdr(Some(mend), (&raw mut mending).cast());
         // What was not found here is nobody's failure.
         libc::dlerror();
-    }
+        mending
+    };
     if mending.failed {
         cannot_be_mended();
     }
     handle
 }
 
+/// Where the object lies that has `at`.
+fn base_of(at: *mut c_void) -> Option<usize> {
+    // SAFETY: plain data, filled by the call, which refuses what is no object's.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        (!at.is_null() && libc::dladdr(at, &mut info) != 0).then_some(info.dli_fbase.addr())
+    }
+}
+
 /// A function that is replaced, as it is known in this process.
 struct Target {
     name: &'static CStr,
     hook: usize,
-    /// The definition behind ours.
+    /// The definition behind ours; 0: there is none.
     next: usize,
     /// Of a library of its own, wherever that lies.
     guest: bool,
-    /// What was loaded has a definition for itself.
+    /// What was loaded finds a definition of its own, not libc's, nor what is behind ours.
     own: bool,
 }
 
 impl Target {
-    /// What there is to look for, for a library with this handle.
-    fn all(handle: *mut c_void) -> Vec<Target> {
-        let libc_of = |at: *mut c_void| {
-            // SAFETY: plain data, filled by the call.
-            unsafe {
-                let mut info: libc::Dl_info = core::mem::zeroed();
-                (libc::dladdr(at, &mut info) != 0).then_some(info.dli_fbase.addr())
-            }
-        };
+    /// What there is to look for, for a library with this handle, where libc lies at `libc`.
+    fn all(handle: *mut c_void, libc: usize) -> Vec<Target> {
         let one = |replaced: &real::Replaced| {
             let hook = real::ours(replaced.name);
             // SAFETY: C strings; the handle is not given back before this is over.
@@ -122,17 +130,42 @@ impl Target {
                 let name = replaced.name.as_ptr();
                 (libc::dlsym(libc::RTLD_NEXT, name), libc::dlsym(handle, name))
             };
-            let is_libcs = |at| libc_of(at).is_some() && libc_of(at) == libc_of(next);
+            let theirs = !found.is_null() && found != hook && found != next;
             (!hook.is_null()).then(|| Target {
                 name: replaced.name,
                 hook: hook.addr(),
                 next: next.addr(),
                 guest: replaced.guest,
-                own: !replaced.guest && !found.is_null() && found != hook && !is_libcs(found),
+                own: theirs && base_of(found) != Some(libc),
             })
         };
         REPLACED.iter().filter_map(one).collect()
     }
+
+    /// What is to be done with a word that has `value`, which is not yet known to be its function where it is in what was loaded
+    /// (`is_new`).
+    fn fate(&self, value: usize, is_new: bool, libc: &core::ops::Range<usize>) -> Fate {
+        let known = value == self.next || libc.contains(&value);
+        match (self.guest, is_new) {
+            _ if value == self.hook || value == 0 => Fate::Stays,
+            (false, true) if !self.own => Fate::Ours,
+            (false, false) if known => Fate::Ours,
+            (false, _) => Fate::Stays,
+            // The hook calls what is behind it: of two versions of a library each has its own users.
+            (true, true) if !self.own || self.next == 0 => Fate::Ours,
+            (true, false) if known || self.next == 0 => Fate::Ours,
+            (true, _) => Fate::Fails,
+        }
+    }
+}
+
+/// What becomes of a word by which a library calls a function of that name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    Ours,
+    /// It would go past us.
+    Fails,
 }
 
 struct Mending {
@@ -230,6 +263,16 @@ impl Object<'_> {
         self.loaded().any(|part| part.contains(&at))
     }
 
+    /// A word among what is no data may be closed by now.
+    fn may_be_written(&self, at: usize) -> bool {
+        self.headers.iter().any(|h| {
+            let start = self.base.wrapping_add(h.p_vaddr as usize);
+            h.p_type == libc::PT_LOAD
+                && h.p_flags & libc::PF_W != 0
+                && (start..start.wrapping_add(h.p_memsz as usize)).contains(&at)
+        })
+    }
+
     /// What its dynamic section says under this number.
     fn dynamic(&self, tag: usize) -> Option<usize> {
         let mut at = self.parts(libc::PT_DYNAMIC).next()?.start as *const [usize; 2];
@@ -271,30 +314,29 @@ impl Object<'_> {
         let closed = self.parts(libc::PT_GNU_RELRO).next().map(|part| part.start & !4095..part.end & !4095);
         let mut opened = false;
         for entry in self.entries().filter(|e| KINDS.contains(&e.kind) && e.addend == 0) {
-            // SAFETY: an index of its own, whose name is a string of its own.
-            let (symbol, name) = unsafe {
-                let symbol = &*(symbols as *const Symbol).add(entry.symbol as usize);
-                (symbol, CStr::from_ptr((names + symbol.name as usize) as *const _))
-            };
-            let Some(target) = mending.targets.iter().find(|target| target.name == name) else { continue };
-            let at = self.base.wrapping_add(entry.offset);
-            // SAFETY: a word of its data that the loader writes, also while it runs.
-            let word = unsafe { AtomicUsize::from_ptr(at as *mut usize) };
-            let value = word.load(Ordering::Relaxed);
-            let past_us = if symbol.section != 0 || value == target.hook {
-                false
-            } else if self.contains(value) {
-                // Not looked for yet.
-                !target.own
-            } else {
-                value != 0 && (target.guest || value == target.next || mending.libc.contains(&value))
-            };
-            if !past_us {
+            // SAFETY: an index of its own.
+            let symbol = unsafe { &*(symbols as *const Symbol).add(entry.symbol as usize) };
+            // Its own definition stays its own.
+            if symbol.section != 0 {
                 continue;
             }
-            if closed.as_ref().is_some_and(|closed| closed.contains(&at)) && !opened {
-                opened = true;
-                mending.failed |= !protect(&closed, libc::PROT_READ | libc::PROT_WRITE);
+            // SAFETY: a string of its own.
+            let name = unsafe { CStr::from_ptr((names + symbol.name as usize) as *const _) };
+            let Some(target) = mending.targets.iter().find(|target| target.name == name) else { continue };
+            let at = self.base.wrapping_add(entry.offset);
+            // SAFETY: a word that the loader writes, and nobody else: there is one thread.
+            let word = unsafe { AtomicUsize::from_ptr(at as *mut usize) };
+            let value = word.load(Ordering::Relaxed);
+            match target.fate(value, self.contains(value), &mending.libc) {
+                Fate::Stays => continue,
+                Fate::Fails => mending.failed = true,
+                Fate::Ours if closed.as_ref().is_some_and(|closed| closed.contains(&at)) => {
+                    if !opened {
+                        opened = true;
+                        mending.failed |= !protect(&closed, libc::PROT_READ | libc::PROT_WRITE);
+                    }
+                }
+                Fate::Ours => mending.failed |= !self.may_be_written(at),
             }
             if !mending.failed {
                 word.store(target.hook, Ordering::Relaxed);
@@ -310,4 +352,38 @@ fn protect(part: &Option<core::ops::Range<usize>>, how: c_int) -> bool {
     let Some(part) = part else { return true };
     // SAFETY: pages of data of a loaded library, which the loader has closed for writing.
     unsafe { libc::mprotect(part.start as *mut c_void, part.len(), how) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_becomes_ours_where_it_would_call_what_is_behind_us() {
+        let libc = 1000..2000;
+        let target = |next, guest, own| Target { name: c"read", hook: 50, next, guest, own };
+        let of_libc = target(1100, false, false);
+        for (value, is_new, fate) in [
+            (50, false, Fate::Stays),
+            (0, false, Fate::Stays),
+            (1100, false, Fate::Ours),
+            (1200, false, Fate::Ours),
+            (3000, false, Fate::Stays),
+            (60, true, Fate::Ours),
+        ] {
+            assert_eq!(of_libc.fate(value, is_new, &libc), fate, "{value}");
+        }
+        assert_eq!(target(1100, false, true).fate(60, true, &libc), Fate::Stays, "its own function");
+        // Another library's, of which there may be two.
+        for (next, own, value, is_new, fate) in [
+            (0, true, 3000, false, Fate::Ours),
+            (0, true, 60, true, Fate::Ours),
+            (4000, false, 4000, false, Fate::Ours),
+            (4000, false, 60, true, Fate::Ours),
+            (4000, true, 3000, false, Fate::Fails),
+            (4000, true, 60, true, Fate::Fails),
+        ] {
+            assert_eq!(target(next, true, own).fate(value, is_new, &libc), fate, "{next} {value}");
+        }
+    }
 }

@@ -11,8 +11,11 @@
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 use core::ffi::{c_char, c_int, c_long, c_void, CStr};
+use core::sync::atomic::Ordering;
 
-use crate::{plugin, real, state};
+use dp_channel::family::Reason;
+
+use crate::{inside, plugin, real, state};
 
 type Next = *const c_void;
 
@@ -23,8 +26,9 @@ unsafe extern "C" fn before_dlopen(file: *const c_char, mode: c_int, caller: *co
     if mode & libc::RTLD_DEEPBIND == 0 || !is_new || !is_concerned() {
         return next;
     }
+    // Other threads may load something at the same time, and be in the middle of writing the words that would be looked at.
     // SAFETY: the program's string.
-    if plugin::is_found_from_here(unsafe { CStr::from_ptr(file) }, caller) {
+    if inside::alone() && plugin::is_found_from_here(unsafe { CStr::from_ptr(file) }, caller) {
         return load_and_mend as Next;
     }
     plugin::cannot_be_mended();
@@ -40,16 +44,20 @@ unsafe extern "C-unwind" fn load_and_mend(file: *const c_char, mode: c_int) -> *
 /// What dlmopen(3) does with these arguments.
 unsafe extern "C" fn before_dlmopen(space: c_long, _file: *const c_char, mode: c_int) -> Next {
     // In the program's own name space it is a dlopen; for one that is deep nobody pays attention to its name.
-    let is_deep = mode & libc::RTLD_DEEPBIND != 0 && mode & libc::RTLD_NOLOAD == 0;
-    if (space != libc::LM_ID_BASE || is_deep) && is_concerned() {
+    let is_past_us = space != libc::LM_ID_BASE || mode & libc::RTLD_DEEPBIND != 0;
+    if is_past_us && mode & libc::RTLD_NOLOAD == 0 && is_concerned() {
         plugin::cannot_be_mended();
     }
     real::dlmopen() as Next
 }
 
-/// Whether there can be a channel that a plug-in might meet.
+/// Whether there can be a channel that a plug-in might meet. A library's constructor may load one before the shim begins, which then
+/// makes no channels.
 fn is_concerned() -> bool {
-    state::ON.load(core::sync::atomic::Ordering::Relaxed) && state::ended().is_none()
+    if !state::ON.load(Ordering::Acquire) {
+        state::end_channels(Reason::Plugin);
+    }
+    state::ended().is_none() && !state::is_borrowed_memory()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -191,4 +199,24 @@ hook! {
 hook! {
     /// dlmopen(3).
     dlmopen, dp_before_dlmopen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With a frame, what is at the top of the stack would not be where the program called from.
+    #[test]
+    fn a_hook_that_is_a_branch_begins_with_it() {
+        for hook in [dlopen as *const u8, dlmopen as *const u8] {
+            // SAFETY: the function's first bytes.
+            let mut code = unsafe { core::slice::from_raw_parts(hook, 12) };
+            if cfg!(target_arch = "x86_64") {
+                code = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code);
+                assert!([0xe9, 0xeb].contains(&code[0]), "{code:x?}");
+            } else {
+                assert_eq!(code[3] >> 2, 5, "{code:x?}");
+            }
+        }
+    }
 }
