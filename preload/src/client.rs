@@ -20,6 +20,7 @@ use again::both_left;
 use given::{arena_of, find, id_of, ANEW, MAPPED};
 pub use given::{first_turn, has_another, has_nobody, maps};
 use round::{begin_anew, forget_nobody, go_round};
+pub use round::{is_nat, note_nat};
 
 static RETIRED: Retired = Retired::new();
 

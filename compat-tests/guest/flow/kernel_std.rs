@@ -33,7 +33,7 @@ pub fn passes(test: fn()) -> bool {
     !FAILED.load(Ordering::Relaxed)
 }
 
-/// The test that runs has failed, and goes on: a panic would take the kernel along.
+/// The test that runs has failed, and goes on: a panic would take the kernel along. What a test unwraps behind it still does.
 #[track_caller]
 pub fn failed(what: fmt::Arguments<'_>) {
     let place = Location::caller();

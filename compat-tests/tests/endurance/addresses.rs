@@ -80,7 +80,7 @@ fn between<T>(
     let mut jobs = [("server", server), ("client", client)]
         .map(|(role, host)| host.start(role, folder.path(), environment));
     let exchanged = folder.file("port.exchanged");
-    await_that("the exchanges", Duration::from_secs(10), || {
+    await_that("the exchanges", Duration::from_secs(30), || {
         exchanged.exists() || jobs.iter_mut().any(|job| job.ended().is_some())
     });
     let said = look([0, 1].map(|n| jobs[n].pid().as_raw()));

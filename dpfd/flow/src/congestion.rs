@@ -61,7 +61,7 @@ impl Congestion {
             parts << 8
         } else {
             // It is never less; said here, so that nobody has to look out for a division by nothing: a kernel's tools do.
-            ((u64::from(parts) << 16) / u64::from(self.window.max(LEAST))) as u32
+            ((u64::from(parts) << 16) / u64::from(self.window.max(LEAST << 8))) as u32
         };
         self.window = (self.window + more).min(self.most);
     }

@@ -228,7 +228,9 @@ impl Picture {
                 picture.add_end(Addr { nid: other.nid, dpid }, running, extra);
             }
         }
-        picture.nodes.retain(|node| graph.is_some() || !node.processes.is_empty());
+        // A node that the file has not, and of which nothing is known to run, is nothing to draw.
+        let asked = |nid| graph.is_some_and(|g| nid == running.nid || g.nodes.iter().any(|n| n.nid == nid));
+        picture.nodes.retain(|node| !node.processes.is_empty() || asked(node.nid));
         picture
     }
 

@@ -109,7 +109,7 @@ pub struct Slot {
     state: AtomicU64,
     /// The sides that are through, as bits of [`Side`], with the generation they left: `generation << 8 | bits`.
     left: AtomicU64,
-    /// Set by either side when it shares its end with another process (L6). One of them may be killed
+    /// The sides that have shared their end with another process (L6), as bits of [`Side`]. One of them may be killed
     /// between waking a group of watchers and sending the bell, and the connection stays open.
     pub shared: AtomicU32,
     /// The pid namespace in which the server's process has its number.
@@ -274,12 +274,13 @@ impl Slot {
         self.server.store(named(generation, pid, space), Ordering::Relaxed);
     }
 
-    /// The process that took the offer, and its pid namespace, by its own word. `None`: not known, or others have the connection, too.
+    /// The process that took the offer, and its pid namespace, by its own word. `None`: not known, or others have its end, too.
     pub fn only_server(&self) -> Option<(u32, u32)> {
         let generation = (self.state.load(Ordering::Relaxed) >> 8) as u32;
         let (word, space) = (self.server.load(Ordering::Relaxed), self.space.load(Ordering::Relaxed));
         let pid = word as u32 & PID;
-        (word == named(generation, pid, space) && self.shared.load(Ordering::Relaxed) == 0)
+        (word == named(generation, pid, space)
+            && self.shared.load(Ordering::Relaxed) & Side::Server as u32 == 0)
             .then_some((pid, space))
     }
 

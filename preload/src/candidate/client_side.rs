@@ -32,12 +32,16 @@ impl Channel {
         if state::unix_is_forbidden() {
             Reason::NoUnix
         } else {
-            self.or_translated(Reason::NoDoor)
+            let why = self.or_translated(Reason::NoDoor);
+            if why == Reason::Nat {
+                client::note_nat(self.peer());
+            }
+            why
         }
     }
 
     /// Why nobody answers: `silence`, or that the connection does not end at the address that it was made to. Asked once a
-    /// connection, when it is given up, and the costly question only where netfilter follows it: on this side that knows what we
+    /// second where nobody has a door, else when a connection is given up, and the costly question only where netfilter follows it: on this side that knows what we
     /// meant, and not where it went. Both ends are this host's, so the kernel has the other one by our addresses, unless they were
     /// translated; or it has closed, and then it says nothing of where it was.
     fn or_translated(&self, silence: Reason) -> Reason {
@@ -59,7 +63,8 @@ impl Channel {
         }
         // Before the socket is asked six questions.
         if client::has_nobody(self) {
-            return self.give_up(self.no_door());
+            let known = if client::is_nat(self.peer()) { Reason::Nat } else { Reason::NoDoor };
+            return self.give_up(if state::unix_is_forbidden() { Reason::NoUnix } else { known });
         }
         if socket::is_unsuited(self.fd) {
             return self.give_up(Reason::Option);

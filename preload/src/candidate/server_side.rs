@@ -6,12 +6,11 @@ use dp_channel::arena::Arena;
 use dp_channel::family::{self, Reason, Stage};
 use dp_channel::slot::Side;
 use dp_channel::tcp;
-use dp_edge::sys::raw;
 
 use super::policy;
 use crate::channel::Channel;
 use crate::guests::Search;
-use crate::{diag, door, events, socket};
+use crate::{diag, door, events, socket, state};
 
 impl Channel {
     /// Is there an offer? Under the receiver's lock.
@@ -83,16 +82,19 @@ impl Channel {
             self.note_inq();
             self.link.store(ours, Ordering::Relaxed);
             s.link.store(theirs, Ordering::Relaxed);
-            s.is_taken_by(generation, raw::getpid(), family::space());
+            if let Some(me) = state::member_if_joined() {
+                s.is_taken_by(generation, self.family.member(me as usize).pid(), family::space());
+            }
             if let Some(version) = door::spoken(self) {
                 self.speak(version);
                 s.speak(generation, version);
             }
-            if self.go_between() && self.take_base_position() && s.accept(generation) {
-                // A child that was forked since may have found no slot to say so in; `go_between` has a fence.
-                if !self.is_ours_alone() {
-                    s.shared.store(1, Ordering::Relaxed);
-                }
+            let goes = self.go_between();
+            // A child that was forked before that found no slot to say so in; `go_between` has a fence.
+            if !self.is_ours_alone() {
+                s.shared.fetch_or(Side::Server as u32, Ordering::Relaxed);
+            }
+            if goes && self.take_base_position() && s.accept(generation) {
                 events::accept(self);
             } else {
                 self.set_stage(Stage::Candidate);

@@ -24,7 +24,7 @@ const MANY: usize = 32;
 const LOOKS: usize = 1024;
 pub(super) const QUESTIONS: usize = 64;
 
-/// Minutes after which a slot is free of which the kernel has known nothing for so long, where nobody can tell whether its server
+/// Minutes after which a slot is free of which the kernel has known nothing for so long, where it is not known whether its server
 /// lives: it has another pid namespace, or several processes had the connection. One that lives may have a descriptor of a connection
 /// that was reset, and read there this late: it finds that the slot is another's, and a reset. One that has half-closed may work
 /// through what it was sent for as long as it likes.
@@ -66,9 +66,9 @@ fn look(family: Family, i: usize, arena: &Arena, slots: impl Iterator<Item = u32
     }
 }
 
-/// All spare rings are taken: those of slots that both ends have left, and that were not taken again, are free. What the
-/// kernel says of the server's end is not enough: it knows nothing of a connection that is closed on both sides, and whoever
-/// has a descriptor of that may still read what is in the ring.
+/// All spare rings are taken: those of slots that both ends have left, or of which the server's process has ended, and that were not
+/// taken again, are free. What the kernel says of the server's end is not enough: it knows nothing of a connection that is closed
+/// on both sides, and whoever has a descriptor of that may still read what is in the ring.
 pub(super) fn recover_spares(family: Family, i: usize, arena: &Arena) {
     let Some(spares) = arena.spares() else { return };
     let has_some = |&n: &u32| {
@@ -76,7 +76,7 @@ pub(super) fn recover_spares(family: Family, i: usize, arena: &Arena) {
         ends.into_iter().flatten().any(|e| [e.tx.ring(), e.tx.wants()].iter().any(|&ring| spares.has(ring)))
     };
     for n in family.arena(i).closing().filter(has_some) {
-        reclaim(family, i, arena, n, |n| both_left(arena, n));
+        reclaim(family, i, arena, n, |n| both_left(arena, n) || server_has_ended(arena, n));
     }
 }
 
@@ -139,17 +139,23 @@ fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mu
         }
         None => return false,
     };
-    minutes >= ABANDONED && !is_ending(arena, n) || server_has_ended(arena, n, asks)
+    match server(arena, n).filter(|&(_, space)| space == family::space()) {
+        Some(_) => asks() && server_has_ended(arena, n),
+        None => minutes >= ABANDONED && !is_ending(arena, n),
+    }
+}
+
+/// The process that alone has the server's end, if that is known, and its pid namespace.
+fn server(arena: &Arena, n: u32) -> Option<(u32, u32)> {
+    arena.bring(n).then(|| arena.slot(n)).flatten().and_then(Slot::only_server)
 }
 
 /// Whether nobody is left who could use the slot but us: the server's process, which alone had the connection, has ended.
-fn server_has_ended(arena: &Arena, n: u32, mut asks: impl FnMut() -> bool) -> bool {
-    let named = || arena.bring(n).then(|| arena.slot(n)).flatten().and_then(Slot::only_server);
+fn server_has_ended(arena: &Arena, n: u32) -> bool {
     // Asked again behind the question: it may have shared the connection before it ended.
-    let mut may_ask = |space| space == family::space() && asks();
-    named().is_some_and(|(pid, space)| may_ask(space) && family::has_ended(pid, space)) && {
+    server(arena, n).is_some_and(|(pid, space)| family::has_ended(pid, space)) && {
         fence(Ordering::Acquire);
-        named().is_some()
+        server(arena, n).is_some()
     }
 }
 

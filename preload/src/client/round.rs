@@ -16,7 +16,8 @@ use crate::intro::{self, COPIES, FEW};
 use crate::own::Named;
 use crate::{link, rights, rules, state};
 
-/// Servers without a door, remembered for a second: hash of the address, until when.
+/// Servers without a door, remembered for a second: hash of the address, until when; that is odd where connections to the address are
+/// translated, which costs too much to be asked of each.
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
 const REMEMBER: u64 = 1_000_000_000;
 
@@ -27,6 +28,19 @@ static MAKING: AtomicU32 = AtomicU32::new(0);
 pub(super) fn is_nobody(server: tcp::Addr) -> bool {
     let (key, now) = (hash(server), state::now());
     NOBODY.iter().any(|(k, until)| k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed))
+}
+
+/// Nobody has a door at the address, to which connections are translated.
+pub fn note_nat(server: tcp::Addr) {
+    if let Some((_, until)) = NOBODY.iter().find(|(k, _)| k.load(Ordering::Relaxed) == hash(server)) {
+        until.fetch_or(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether that was noted.
+pub fn is_nat(server: tcp::Addr) -> bool {
+    let key = hash(server);
+    NOBODY.iter().any(|(k, until)| k.load(Ordering::Relaxed) == key && until.load(Ordering::Relaxed) & 1 == 1)
 }
 
 /// Whether somebody has a door there is to be found out anew: a connection that must be a channel does not go by what was so
@@ -52,7 +66,7 @@ pub(super) fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
         let key = hash(server);
         let place = &NOBODY[(key % 16) as usize];
         place.0.store(key, Ordering::Relaxed);
-        place.1.store(state::now() + REMEMBER, Ordering::Relaxed);
+        place.1.store((state::now() + REMEMBER) & !1, Ordering::Relaxed);
     }
     result
 }

@@ -18,6 +18,7 @@ use core::cell::Cell;
 use core::sync::atomic::{fence, AtomicBool, Ordering};
 
 use dp_channel::family::{Added, Conn, Family, Member, Reason, Stage};
+use dp_channel::slot::Side;
 use dp_edge::sys::raw;
 
 use super::{dead, late, Whose};
@@ -192,7 +193,8 @@ pub fn hold(family: Family, i: u32, n: u32, me: u32) -> bool {
 fn says_shared(c: &Conn) {
     fence(Ordering::SeqCst);
     if let (Stage::Accepted | Stage::Live, Some(s)) = (c.stage(), c.slot()) {
-        s.shared.store(1, Ordering::Relaxed);
+        let side = if c.is_client() { Side::Client } else { Side::Server };
+        s.shared.fetch_or(side as u32, Ordering::Relaxed);
     }
 }
 

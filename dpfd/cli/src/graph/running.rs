@@ -51,8 +51,14 @@ pub fn look(only: Option<Only>) -> Result<Running, String> {
     let mut running = of(&graph.endpoints, &graph.edges, kernel.unwrap_or(told));
     let nid = running.nid;
     // By another number this node would be one of the others.
-    let of_this_node = gateway.iter().filter(|gateway| gateway.nid == nid);
-    of_this_node.for_each(|gateway| add_others(&mut running, gateway));
+    match &gateway {
+        Some(gateway) if gateway.nid == nid => add_others(&mut running, gateway),
+        Some(gateway) => eprintln!(
+            "dp graph: the gateway here is that of node {}, and this is node {nid}: what it tells of others is left out",
+            gateway.nid
+        ),
+        None => {}
+    }
     add_channels(&mut running, &listing.families, network);
     Ok(running)
 }
@@ -94,10 +100,13 @@ fn add_others(running: &mut Running, gateway: &Gateway) {
         for flow in &node.flows {
             let ends = (flow.here.parse::<Addr>().ok(), flow.there.parse::<Addr>().ok());
             let (Some(here), Some(there)) = ends else { continue };
-            if is_up && open.contains(&here.dpid) && flow.messages_in + flow.messages_out > 0 {
+            let raw = flow.raw.as_ref();
+            let came = flow.messages_in + raw.map_or(0, |raw| raw.messages_in);
+            let went = flow.messages_out + raw.map_or(0, |raw| raw.messages_out);
+            if is_up && open.contains(&here.dpid) && came + went > 0 {
                 other.endpoints.insert(there.dpid);
             }
-            if open.contains(&here.dpid) && flow.messages_in > 0 {
+            if open.contains(&here.dpid) && came > 0 {
                 running.edges.insert((there, Addr { nid, ..here }));
             }
         }

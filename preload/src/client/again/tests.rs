@@ -128,11 +128,16 @@ fn a_slot_waits_for_the_process_that_took_its_offer() {
 
     assert!(!left.is_free(None, 0, 1), "nobody knows whose it is");
     assert!(!left.is_free(Some((now, lives, here)), 0, 1), "it lives");
-    assert!(!left.is_free(Some((now, ended, here)), 1, 1), "others have the connection, too");
+    assert!(
+        !left.is_free(Some((now, ended, here)), Side::Server as u32, 1),
+        "others have the connection, too"
+    );
     assert!(!left.is_free(Some((now, ended, here + 1)), 0, 1), "that number is another process's there");
     assert!(!left.is_free(Some((now.wrapping_sub(1), ended, here)), 0, 1), "it took a former offer");
     assert!(left.is_free(Some((now, ended, here)), 0, 1));
+    assert!(left.is_free(Some((now, ended, here)), Side::Client as u32, 1), "that is our own end");
+    assert!(!left.is_free(Some((now, lives, here)), 0, 60), "it may be stopped for so long");
     // Nobody can tell, for an hour.
-    assert!(!left.is_free(Some((now, ended, here)), 1, 59));
-    assert!(left.is_free(Some((now, ended, here)), 1, 60));
+    assert!(!left.is_free(Some((now, ended, here)), Side::Server as u32, 59));
+    assert!(left.is_free(Some((now, ended, here)), Side::Server as u32, 60));
 }
