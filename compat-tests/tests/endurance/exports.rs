@@ -179,3 +179,20 @@ fn the_library_has_the_probes_that_the_manual_lists() {
     }
     assert_eq!(found, BTreeMap::from(PROBES), "{notes}");
 }
+
+/// A hook that reads where it was called from off the stack has no frame (preload/src/ops/load.rs): with one, it would jump wherever that
+/// says.
+#[test]
+fn hooks_that_are_branches_begin_with_them() {
+    for name in ["dlopen", "dlmopen"] {
+        let code = Command::new(needed("objdump", "binutils"))
+            .args(["-d", "--no-show-raw-insn", &format!("--disassemble={name}")])
+            .arg(shim())
+            .output();
+        let said = String::from_utf8(code.expect("objdump runs").stdout).expect("instructions");
+        let first = said.lines().skip_while(|line| !line.ends_with(&format!("<{name}>:"))).nth(1);
+        let first = first.and_then(|line| line.split('\t').nth(1)).unwrap_or_else(|| panic!("{said}"));
+        let branch = if cfg!(target_arch = "x86_64") { "jmp" } else { "b" };
+        assert_eq!(first.split_whitespace().next(), Some(branch), "{name}");
+    }
+}
