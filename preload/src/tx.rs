@@ -97,6 +97,8 @@ impl Channel {
         if fdtable::word(self.fd) == entry
             && in_ring(tx.tx.epoch())
             && !c.has(Conn::SHUT_WR | Conn::TX_TCP)
+            // A receiver that has left reads the ring for a moment still, where what it left for, as a low-water mark, does not hold.
+            && !tx.word.is_raw()
             && c.slot_live()
         {
             let mut tail = c.tail();
