@@ -126,13 +126,26 @@ impl Sleeper {
         // A child that another test is just starting has the copy open for writing until it is another program.
         for _ in 0..1000 {
             match command.spawn() {
-                Ok(child) => return Sleeper(path, child),
+                Ok(child) => return Sleeper(path, child).named(),
                 Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) => {}
                 Err(error) => panic!("{}: {error}", path.display()),
             }
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         panic!("{} stays open for writing", path.display())
+    }
+
+    /// A new program has its name a moment after its caller is told that it was started.
+    fn named(self) -> Sleeper {
+        let name = self.0.file_name().unwrap().as_encoded_bytes();
+        let name = &name[..name.len().min(15)];
+        for _ in 0..1000 {
+            if std::fs::read(format!("/proc/{}/comm", self.pid())).unwrap().starts_with(name) {
+                return self;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        panic!("{} has another name", self.0.display())
     }
 
     /// Whether the kernel has given it more rights than its caller has: AT_SECURE, which is what the loader goes by.
