@@ -12,7 +12,8 @@
 //! They lie side by side behind a mark in the file, so that a test can make a library of other versions out of this one: a
 //! copy with other numbers in it.
 
-use dp_edge::sync::{AtomicU32, Ordering};
+// Not loom's: nobody writes here but who makes a copy of the file.
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// What a client says at a door, beside its arena.
 const HELLO: [u32; 2] = [3, 3];

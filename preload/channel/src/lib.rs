@@ -43,7 +43,6 @@ pub mod follow;
 mod geometry;
 #[cfg(not(loom))]
 pub mod handlers;
-#[cfg(not(loom))]
 pub mod layouts;
 #[cfg(not(loom))]
 pub mod leaving;
