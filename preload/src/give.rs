@@ -5,9 +5,10 @@ use dp_channel::family::Reason;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
+use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::leave::{leave, leave_and_read, Left};
-use crate::{ends, fdtable, relay, state};
+use crate::{ends, relay, state};
 
 /// How often, and how long at a time, whoever gives a descriptor away waits for a sender to take the rest back, ns.
 const LOOKS: u32 = 50;
@@ -37,6 +38,16 @@ pub fn give(fd: i32, why: Reason) -> i32 {
         c.reset_by(why);
         fd
     })
+}
+
+/// There are no channels in this process from now on: somebody in it does not see them. Its connections leave for good.
+pub fn give_up_all(why: Reason) {
+    state::end_channels(why);
+    fdtable::each(|fd, e| {
+        if matches!(e, Entry::Conn(_)) {
+            for_good(fd, why);
+        }
+    });
 }
 
 /// The same for the number `fd` itself.

@@ -79,33 +79,29 @@ pub fn find(name: &'static CStr) -> *mut c_void {
     next_anywhere(&AtomicPtr::new(core::ptr::null_mut()), name)
 }
 
-/// A hook of ours.
-pub fn ours(name: &CStr) -> *mut c_void {
-    // SAFETY: plain data, filled by the call; C strings; this library is there, and stays.
+/// This library's handle, by which a hook of ours is found by its name; null: it cannot be had.
+pub fn own_library() -> *mut c_void {
+    // SAFETY: plain data, filled by the call; a C string of the loader's; this library is there, and stays.
     unsafe {
         let mut info: libc::Dl_info = core::mem::zeroed();
-        if libc::dladdr(is_ours as *const c_void, &mut info) == 0 {
+        if libc::dladdr(own_library as *const c_void, &mut info) == 0 {
             return core::ptr::null_mut();
         }
-        let handle = dlopen()(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        let found = if handle.is_null() { handle } else { libc::dlsym(handle, name.as_ptr()) };
-        if !found.is_null() && is_ours(found) {
-            found
-        } else {
-            core::ptr::null_mut()
-        }
+        dlopen()(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD)
+    }
+}
+
+/// Where the loaded object lies that has `at`.
+pub fn object_of(at: *const c_void) -> Option<usize> {
+    // SAFETY: plain data, filled by the call, which refuses what is no object's.
+    unsafe {
+        let mut info: libc::Dl_info = core::mem::zeroed();
+        (!at.is_null() && libc::dladdr(at, &mut info) != 0).then_some(info.dli_fbase.addr())
     }
 }
 
 /// Whether that is a hook of ours.
 fn is_ours(found: *mut c_void) -> bool {
-    let object_of = |at: *const c_void| {
-        // SAFETY: plain data, filled by the call.
-        unsafe {
-            let mut info: libc::Dl_info = core::mem::zeroed();
-            (libc::dladdr(at, &mut info) != 0).then_some(info.dli_fbase)
-        }
-    };
     object_of(found) == object_of(is_ours as *const c_void)
 }
 

@@ -24,12 +24,7 @@ pub fn retire() {
         return;
     }
     let errno = errno();
-    state::end_channels(Reason::Sandbox);
-    fdtable::each(|fd, e| {
-        if matches!(e, Entry::Conn(_)) {
-            give::for_good(fd, Reason::Sandbox);
-        }
-    });
+    give::give_up_all(Reason::Sandbox);
     // Sets first: what they have of a connection is said to the kernel while both are known.
     fdtable::each(|fd, e| {
         if let Entry::Epoll(i) = e {
