@@ -5,8 +5,8 @@
 //! before an upgrade and one that was started after it have channels with each other, as long as what is new can be left out
 //! between them; CONTRIBUTING.md says how such a change is made.
 //!
-//! Who begins cannot ask first, and need not: what it writes says which version its reader must know at least, and which
-//! one it knows itself. In the arena and in the hello the first of these stands where the only number was before there were
+//! The client cannot ask the server first, and need not: what it writes says which version its reader must know at least, and
+//! which one the client knows itself. In the arena and in the hello the first of these stands where the only number was before there were
 //! ranges, and the second where there was nothing: 0 is the same as the first.
 //!
 //! They lie side by side behind a mark in the file, so that a test can make a library of other versions out of this one: a

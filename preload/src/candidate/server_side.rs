@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::arena::Arena;
 use dp_channel::family::{self, Reason, Stage};
-use dp_channel::slot::Side;
+use dp_channel::slot::{Side, Slot};
 use dp_channel::tcp;
 
 use super::policy;
@@ -54,7 +54,10 @@ impl Channel {
                     return match door::admit(self, walking) {
                         door::Admission::Yes(arena) => {
                             self.put_proof_back();
-                            self.accept_offer(&arena, n, generation)
+                            // Where the guest was taken away meanwhile the next call tries again.
+                            if let Some(version) = door::spoken(self) {
+                                self.accept_offer(&arena, n, generation, version);
+                            }
                         }
                         door::Admission::No => self.give_up(Reason::Slots),
                         // The next call tries again, with the same proofs.
@@ -67,8 +70,8 @@ impl Channel {
         self.put_proof_back();
     }
 
-    /// Takes the offer.
-    fn accept_offer(&self, arena: &Arena, n: u32, generation: u32) {
+    /// Takes the offer. `version`: of layouts, which its client and we speak.
+    fn accept_offer(&self, arena: &Arena, n: u32, generation: u32, version: u32) {
         let Some(s) = arena.slot(n) else { return self.give_up(Reason::Memory) };
         if socket::is_unsuited(self.fd) {
             self.give_up(Reason::Option);
@@ -78,28 +81,31 @@ impl Channel {
             // Mapped first, and then asked: a child that is forked after that has the memory where we have it. One that was
             // forked before has the connection, which must not lead there.
         } else if self.attach(arena, n, Side::Server, generation) {
-            let [ours, theirs] = door::links(self);
-            self.note_inq();
-            self.link.store(ours, Ordering::Relaxed);
-            s.link.store(theirs, Ordering::Relaxed);
-            if let Some(me) = state::member_if_joined() {
-                s.is_taken_by(generation, self.family.member(me as usize).pid(), family::space());
-            }
-            if let Some(version) = door::spoken(self) {
-                self.speak(version);
-                s.speak(generation, version);
-            }
-            let goes = self.go_between();
-            // A child that was forked before that found no slot to say so in; `go_between` has a fence.
-            if !self.is_ours_alone() {
-                s.shared.fetch_or(Side::Server as u32, Ordering::Relaxed);
-            }
-            if goes && self.take_base_position() && s.accept(generation) {
-                events::accept(self);
-            } else {
-                self.set_stage(Stage::Candidate);
-                self.offer.store(0, Ordering::Release);
-            }
+            self.take(s, generation, version);
+        }
+    }
+
+    /// The rest of that, in its slot.
+    fn take(&self, s: &Slot, generation: u32, version: u32) {
+        let [ours, theirs] = door::links(self);
+        self.note_inq();
+        self.link.store(ours, Ordering::Relaxed);
+        s.link.store(theirs, Ordering::Relaxed);
+        if let Some(me) = state::member_if_joined() {
+            s.is_taken_by(generation, self.family.member(me as usize).pid(), family::space());
+        }
+        self.speak(version);
+        s.speak(generation, version);
+        let goes = self.go_between();
+        // A child that was forked before that found no slot to say so in; `go_between` has a fence.
+        if !self.is_ours_alone() {
+            s.shared.fetch_or(Side::Server as u32, Ordering::Relaxed);
+        }
+        if goes && self.take_base_position() && s.accept(generation) {
+            events::accept(self);
+        } else {
+            self.set_stage(Stage::Candidate);
+            self.offer.store(0, Ordering::Release);
         }
     }
 }

@@ -23,6 +23,8 @@ const MANY: usize = 32;
 /// Where there is no slot otherwise: how many are looked at in one call of the program, and how many the kernel is asked about.
 const LOOKS: usize = 1024;
 pub(super) const QUESTIONS: usize = 64;
+/// How many are looked at, in passing, for one that was left since.
+const NEWS: usize = 256;
 
 /// Minutes after which a slot is free of which the kernel has known nothing for so long, where it is not known whether its server
 /// lives: it has another pid namespace, or several processes had the connection. One that lives may have a descriptor of a connection
@@ -42,7 +44,7 @@ pub(super) fn look_in_passing(family: Family, i: usize, arena: &Arena) {
     if many {
         // Many may wait for an hour. Those that were left since are not to wait until it is their turn among all of them.
         let now = state::now();
-        let new = from(own, &NEW[i]).take(LOOKS).filter(|&n| own.gone_for(n, now).is_none()).take(1);
+        let new = from(own, &NEW[i]).take(NEWS).filter(|&n| own.gone_for(n, now).is_none()).take(1);
         look(family, i, arena, new, &mut 1);
     }
     look(family, i, arena, from(own, &AT[i]).take(2), &mut usize::from(many));
@@ -139,21 +141,22 @@ fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mu
         }
         None => return false,
     };
-    match server(arena, n).filter(|&(_, space)| space == family::space()) {
+    match server(arena, n) {
         Some(_) => asks() && server_has_ended(arena, n),
         None => minutes >= ABANDONED && !is_ending(arena, n),
     }
 }
 
-/// The process that alone has the server's end, if that is known, and its pid namespace.
-fn server(arena: &Arena, n: u32) -> Option<(u32, u32)> {
-    arena.bring(n).then(|| arena.slot(n)).flatten().and_then(Slot::only_server)
+/// The process that alone has the server's end, if that is known, and we can tell when it ends.
+fn server(arena: &Arena, n: u32) -> Option<u32> {
+    let slot = arena.bring(n).then(|| arena.slot(n)).flatten();
+    slot.and_then(Slot::only_server).filter(|&(_, space)| family::can_tell_of(space)).map(|(pid, _)| pid)
 }
 
 /// Whether nobody is left who could use the slot but us: the server's process, which alone had the connection, has ended.
 fn server_has_ended(arena: &Arena, n: u32) -> bool {
     // Asked again behind the question: it may have shared the connection before it ended.
-    server(arena, n).is_some_and(|(pid, space)| family::has_ended(pid, space)) && {
+    server(arena, n).is_some_and(family::is_gone_without_place) && {
         fence(Ordering::Acquire);
         server(arena, n).is_some()
     }

@@ -111,9 +111,9 @@ pub fn is_gone_without_place(tid: u32) -> bool {
     raw::probe_process(tid) == Err(libc::ESRCH) || stat_of(tid).is_some_and(|stat| stat.dead())
 }
 
-/// Whether process `pid` of pid namespace `space` has ended. Doubt counts as no.
-pub fn has_ended(pid: u32, its_space: u32) -> bool {
-    pid != 0 && its_space != UNKNOWN && its_space == space() && is_gone_without_place(pid)
+/// Whether this process can tell whether one of pid namespace `its` has ended: by its number, there.
+pub fn can_tell_of(its: u32) -> bool {
+    its == space() && its != UNKNOWN
 }
 
 impl Member {

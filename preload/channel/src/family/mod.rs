@@ -29,7 +29,7 @@ pub use conn::{Conn, Stage};
 pub use end::End;
 pub use holders::{Added, Holders};
 pub use lock::{stranger, Held, Lock};
-pub use member::{forked, has_ended, space, start_of, Member, MEMBERS};
+pub use member::{can_tell_of, forked, is_gone_without_place, space, start_of, Member, MEMBERS};
 pub use reason::Reason;
 pub use sender::{Mark, Sender};
 pub use view::{Offer, Snapshot, View};
