@@ -23,6 +23,8 @@ mod loom_receive;
 mod loom_slot;
 #[cfg(loom)]
 mod loom_switch;
+#[cfg(loom)]
+mod loom_teller;
 #[cfg(not(loom))]
 mod meddled;
 #[cfg(not(loom))]
