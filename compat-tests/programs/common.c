@@ -165,6 +165,7 @@ void warm_up(int fd) {
     uint8_t buffer[WARM_BYTES];
     for (int i = 0; i < warm_count(); i++) {
         if (is_client) {
+            sleep_ms((int)environment("COMPAT_PACE", 0));
             exchange(fd, sizeof buffer, (uint64_t)i);
         } else {
             read_exact(fd, buffer, sizeof buffer);

@@ -11,6 +11,7 @@
  *     COMPAT_LISTEN   address the server binds (127.0.0.1)
  *     COMPAT_CONNECT  address the client uses instead of the server's
  *     COMPAT_WARM     exchanges made on every new connection before the behaviour is tried (256)
+ *     COMPAT_PACE     milliseconds that the client rests before each of these (0)
  *     COMPAT_SWAP     1: the connecting side is the tester (programs with tester()/helper() only)
  *     COMPAT_ALARM    seconds after which a program gives up (25)
  */

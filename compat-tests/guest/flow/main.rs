@@ -34,7 +34,7 @@ const N: usize = {
     n
 };
 
-/// Whoever loads a module has used a good part of his stack, and some tests have several flows on theirs.
+/// The call that loads a module has used a good part of its stack already, and some tests have several flows on theirs.
 #[cfg(not(CONFIG_KUNIT = "y"))]
 fn on_an_empty_stack() -> Result {
     use kernel::sync::{Arc, Completion};

@@ -18,12 +18,6 @@ struct Sizes {
 /// Longest time for connections to be made and used.
 const READY: Duration = Duration::from_secs(120);
 
-/// What the programs wait for before they use everything once more.
-fn mark_looked(folder: &TempDir) {
-    fs::write(folder.file("new"), "1\n").expect("the mark");
-    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
-}
-
 /// What `count` connections take on either side, when all of them are channels, and idle.
 fn idle(count: usize) -> [Sizes; 2] {
     let (folder, program) = (TempDir::new(), programs::c("many_idle"));
@@ -37,7 +31,7 @@ fn idle(count: usize) -> [Sizes; 2] {
         marked("server") && marked("client") || jobs.iter_mut().any(|job| job.ended().is_some())
     });
     let channels = jobs.each_ref().map(|job| product::family(job.pid().as_raw()).map_or(0, |f| f.channels));
-    mark_looked(&folder);
+    product::mark(&folder, "looked");
     let deadline = Instant::now() + Duration::from_secs(20);
     let ended = jobs.map(|job| job.finish(deadline));
     assert!(ended.iter().all(|side| side.ok()), "{}{}", ended[0].text(), ended[1].text());
@@ -136,7 +130,7 @@ fn all_connections_of_five_processes_of_a_family_are_channels() {
     let text = fs::read_to_string(folder.file("port")).expect("the port");
     let port = text.split_whitespace().nth(1).and_then(|port| port.parse().ok()).expect("the port");
     let ends = product::channel_ends(port);
-    mark_looked(&folder);
+    product::mark(&folder, "looked");
     let deadline = Instant::now() + Duration::from_secs(60);
     let jobs = clients.into_iter().map(|(job, _)| job).chain([server]);
     // Of one that failed the others hear as well: which was the first, all of them tell.

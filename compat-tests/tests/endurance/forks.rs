@@ -1,7 +1,5 @@
 //! Thousands of children that end without a word leave nothing behind.
 
-use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -29,8 +27,7 @@ fn children_that_only_end_give_back_what_they_had() {
     let empty = || product::family(server.pid().as_raw()).is_some_and(|family| family.connections.is_empty());
     await_that("the end of the last child's connection", Duration::from_secs(5), empty);
     let [made, offered] = [&server, &client].map(|job| product::channels(job.pid().as_raw()));
-    fs::write(folder.file("new"), "1\n").expect("the mark");
-    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    product::mark(&folder, "looked");
     let [server, client] = [server, client].map(|job| job.finish(deadline));
     for (who, ended) in [("client", &client), ("server", &server)] {
         assert!(ended.ok(), "{who}: {}", ended.text());
@@ -50,16 +47,13 @@ fn children_in_another_pid_namespace_leave_little_memory() {
     let _turn = product::alone();
     let (folder, program, count, limit) =
         (TempDir::new(), programs::c("fork_exits"), 1000, Duration::from_secs(50));
-    let launcher = Path::new("/usr/bin/unshare");
+    let Some(wrapper) = product::pid_namespace("forks") else { return };
     let inside = |command: Command| {
-        let mut outer = Command::new(launcher);
-        outer.args(["--pid", "--fork", "--kill-child"]).arg(command.get_program()).args(command.get_args());
+        let mut outer = Command::new(wrapper[0]);
+        outer.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
         outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         outer
     };
-    if !Command::new(launcher).args(["--pid", "--fork", "true"]).status().is_ok_and(|s| s.success()) {
-        return product::skip("forks: no pid namespace may be made here");
-    }
     let start = |role: &str, arguments: &[&str]| {
         let combo = Combo::shimmed();
         let mut command = match role {
@@ -74,8 +68,7 @@ fn children_in_another_pid_namespace_leave_little_memory() {
     let done = folder.file("port.done");
     await_that("the connections", limit, || done.exists());
     let offered = product::channels(client.pid().as_raw());
-    fs::write(folder.file("new"), "1\n").expect("the mark");
-    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    product::mark(&folder, "looked");
     let [server, client] = [server, client].map(|job| job.finish(Instant::now() + limit));
     for (who, ended) in [("client", &client), ("server", &server)] {
         assert!(ended.ok(), "{who}: {}", ended.text());
@@ -112,8 +105,7 @@ fn children_that_end_leave_room_for_servers_that_others_meet() {
     let deadline = Instant::now() + Duration::from_secs(50);
     await_that("the tasks", Duration::from_secs(40), || folder.file("port.done").exists());
     let channels = product::channels(client.pid().as_raw());
-    fs::write(folder.file("new"), "1\n").expect("the mark");
-    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    product::mark(&folder, "looked");
     let client = client.finish(deadline);
     assert!(client.ok(), "{}", client.text());
     assert!(channels > count, "{channels} channels of a parent and {count} children");

@@ -221,8 +221,7 @@ fn a_former_server_learns_nothing_of_the_next_one() {
     let done = folder.file("port.done");
     await_that("the exchanges", Duration::from_secs(20), || done.exists() || client.ended().is_some());
     let channels = [next.pid(), client.pid()].map(|pid| product::channels(pid.as_raw()));
-    fs::write(folder.file("new"), "1\n").expect("the mark");
-    fs::rename(folder.file("new"), folder.file("port.over")).expect("the mark");
+    product::mark(&folder, "over");
     let ended = [former, next, client].map(|job| job.finish(Instant::now() + Duration::from_secs(10)));
     let said = ended.each_ref().map(|ended| ended.transcript.as_str());
     assert_eq!(said, ["read 0 secrets\n", "served\n", "fine\n"]);

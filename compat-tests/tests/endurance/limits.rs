@@ -1,7 +1,6 @@
 //! What docs/OPERATIONS.md says of limits: up to them all are channels, and what is beyond has its reason. Those of connections
 //! are tried in `footprint.rs`, and those of servers at one address in `missed.rs`.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use compat_tests::tools::{await_that, TempDir};
@@ -25,8 +24,7 @@ fn each_process_of_a_family_has_channels_up_to_the_limit_and_beyond_it_the_reaso
     let done = folder.file("port.done");
     await_that("the exchanges", Duration::from_secs(60), || done.exists() || client.ended().is_some());
     let family = product::family(client.pid().as_raw());
-    fs::write(folder.file("new"), "1\n").expect("the mark");
-    fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+    product::mark(&folder, "looked");
     let ended = client.finish(Instant::now() + Duration::from_secs(20));
     assert!(ended.ok() && ended.transcript == "fine\n", "{}", ended.text());
     let family = family.expect("a family");

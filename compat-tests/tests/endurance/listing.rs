@@ -99,11 +99,8 @@ fn a_peer_with_the_shim_is_not_taken_for_one_without() {
 fn a_process_in_a_pid_namespace_has_its_number_out_here() {
     let folder = TempDir::new();
     let server = side(true, &["server"], folder.path(), &[]);
-    let wrapper = ["/usr/bin/unshare", "--pid", "--fork", "--kill-child"];
+    let Some(wrapper) = product::pid_namespace("listing") else { return };
     let client = side(true, &["client", "200"], folder.path(), &wrapper);
-    if client.transcript().is_empty() && !may_unshare() {
-        return product::skip("listing: no pid namespace may be made here");
-    }
     said(&client);
     let children = format!("/proc/{0}/task/{0}/children", client.pid());
     let children = std::fs::read_to_string(children).expect("the children of unshare");
@@ -114,10 +111,6 @@ fn a_process_in_a_pid_namespace_has_its_number_out_here() {
     drop(client);
     when(server.pid().as_raw(), |family| family.connections.is_empty());
     assert!(product::listed(child).is_none());
-}
-
-fn may_unshare() -> bool {
-    Command::new("/usr/bin/unshare").args(["--pid", "--fork", "true"]).status().is_ok_and(|s| s.success())
 }
 
 #[test]

@@ -42,8 +42,7 @@ fn becomes_a_channel(mode: &str, listeners: Option<usize>) {
         let serving: i32 = serving.trim().parse().unwrap_or_default();
         let families = [serving, client.pid().as_raw()].map(product::family);
         let (doors, arenas) = (doors_of(serving), arenas_of(client.pid().as_raw()));
-        fs::write(folder.file("new"), "1\n").expect("the mark");
-        fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+        product::mark(&folder, "looked");
         let deadline = Instant::now() + Duration::from_secs(10);
         let [client, server] = [client, server].map(|job| job.finish(deadline));
         assert!(client.ok() && client.transcript == "fine\n", "{}", client.text());
@@ -132,8 +131,7 @@ fn channels_of_short_and_long_ones(after: Option<&str>) -> [u64; 2] {
         let mark = folder.file(&format!("port.{mark}"));
         await_that("the exchanges", Duration::from_secs(20), || mark.exists() || client.ended().is_some());
         *made = product::channels(client.pid().as_raw());
-        fs::write(folder.file("new"), "1\n").expect("the mark");
-        fs::rename(folder.file("new"), folder.file(&format!("port.{answer}"))).expect("the mark");
+        product::mark(&folder, answer);
     }
     let deadline = Instant::now() + Duration::from_secs(10);
     let [client, server] = [client, server].map(|job| job.finish(deadline));

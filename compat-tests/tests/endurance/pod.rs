@@ -42,12 +42,8 @@ fn possible() -> bool {
     let tried = contained(&Command::new("/bin/true")).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output();
     let tried = tried.expect("unshare, of Debian's util-linux");
     if !tried.status.success() {
-        if let Some(list) = std::env::var_os("DP_SKIPS") {
-            use std::io::Write;
-            let mut file = fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
-            let why = String::from_utf8_lossy(&tried.stderr).trim().replace('\n', "; ");
-            writeln!(file, "SKIP: endurance pod: no user namespaces: {why}").expect("the list of skips");
-        }
+        let why = String::from_utf8_lossy(&tried.stderr).trim().replace('\n', "; ");
+        product::skip(&format!("pod: no user namespaces: {why}"));
     }
     tried.status.success()
 }
@@ -77,8 +73,7 @@ fn containers_of_a_pod_talk_over_channels() {
         let port = fs::read_to_string(folder.file("port")).unwrap_or_default();
         let port = port.split_whitespace().nth(1).and_then(|port| port.parse().ok()).unwrap_or_default();
         let channels = product::channel_ends(port);
-        fs::write(folder.file("new"), "1\n").expect("the mark");
-        fs::rename(folder.file("new"), folder.file("port.looked")).expect("the mark");
+        product::mark(&folder, "looked");
         let deadline = Instant::now() + Duration::from_secs(10);
         for ended in [client.finish(deadline), server.finish(deadline)] {
             assert!(ended.ok(), "{}", ended.text());

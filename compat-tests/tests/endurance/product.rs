@@ -9,6 +9,7 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use compat_tests::tools::TempDir;
 use compat_tests::{programs, Combo, Job};
 use serde::Deserialize;
 
@@ -73,6 +74,23 @@ struct Member {
 #[derive(Deserialize)]
 struct Listing {
     families: Vec<Family>,
+}
+
+/// Says to the programs of `folder` that they may go on, by a mark that they wait for.
+pub fn mark(folder: &TempDir, name: &str) {
+    fs::write(folder.file("new"), "1\n").expect("the mark");
+    fs::rename(folder.file("new"), folder.file(&format!("port.{name}"))).expect("the mark");
+}
+
+/// What puts a program into a pid namespace of its own. `None`, and that is told, where there may be none.
+pub fn pid_namespace(test: &str) -> Option<[&'static str; 4]> {
+    let wrapper = ["/usr/bin/unshare", "--pid", "--fork", "--kill-child"];
+    let tried = Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").status();
+    if tried.is_ok_and(|status| status.success()) {
+        return Some(wrapper);
+    }
+    skip(&format!("{test}: no pid namespace may be made here"));
+    None
 }
 
 /// Told where the summary of tests is.

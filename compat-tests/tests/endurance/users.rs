@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
@@ -52,8 +51,7 @@ impl Open {
     }
 
     fn mark(&self, name: &str) {
-        fs::write(self.folder.file("new"), "1\n").expect("the mark");
-        fs::rename(self.folder.file("new"), self.folder.file(&format!("port.{name}"))).expect("the mark");
+        product::mark(&self.folder, name);
     }
 }
 
@@ -62,10 +60,7 @@ pub fn root() -> bool {
     if fs::metadata("/proc/self").is_ok_and(|data| data.uid() == ROOT) {
         return true;
     }
-    if let Some(list) = std::env::var_os("DP_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
-        writeln!(file, "SKIP: endurance users: different users need root").expect("the list of skips");
-    }
+    product::skip("users: different users need root");
     false
 }
 

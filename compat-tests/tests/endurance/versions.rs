@@ -67,11 +67,6 @@ fn start(role: &str, shim: &Path, folder: &TempDir, arguments: &[&str]) -> Job {
     product::start(&Combo::shimmed(), &programs::c("ping_pong"), role, folder.path(), arguments, &environment)
 }
 
-fn mark(folder: &TempDir, name: &str) {
-    fs::write(folder.file("new"), "1\n").expect("the mark");
-    fs::rename(folder.file("new"), folder.file(&format!("port.{name}"))).expect("the mark");
-}
-
 fn dp(arguments: &[&str]) -> String {
     let said = Command::new(target_dir().join("release/dp")).args(arguments).output().expect("dp");
     String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr)
@@ -114,7 +109,7 @@ fn between(server: &Path, client: &Path, folder: &TempDir) -> Seen {
         doctor: [&server, &client].map(|job| dp(&["doctor", &job.pid().to_string()])),
         spoken: ["server", "client"].map(|role| spoken(&folder.file(&format!("{role}.log")))),
     };
-    mark(folder, "looked");
+    product::mark(folder, "looked");
     let deadline = Instant::now() + Duration::from_secs(10);
     let (client, server) = (client.finish(deadline), server.finish(deadline));
     assert!(client.ok() && client.transcript == "3000 exchanges\n", "{}", client.text());
@@ -236,7 +231,7 @@ fn a_library_that_is_replaced_under_programs_goes_on_in_them() {
         let done = folder.file(&format!("port.done-{}", arguments[2]));
         await_that("the exchanges", Duration::from_secs(30), || done.exists() || client.ended().is_some());
         let channels = product::channels(client.pid().as_raw());
-        mark(&folder, &format!("looked-{}", arguments[2]));
+        product::mark(&folder, &format!("looked-{}", arguments[2]));
         let ended = client.finish(Instant::now() + Duration::from_secs(10));
         assert!(ended.ok() && ended.transcript == "fine\n", "{name}: {}", ended.text());
         assert!(channels > 0, "{name}: no channel");
