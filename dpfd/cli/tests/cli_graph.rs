@@ -231,7 +231,7 @@ fn what_runs_is_drawn_beside_the_file() {
     let svg = fs::read_to_string(folder.0.join("live.svg")).unwrap();
     assert!(svg.contains("runs, and is not in the file") && svg.contains("does not run"), "{svg}");
 
-    // Whoever is given another target has an edge to that.
+    // An endpoint whose target is changed has an edge to the new one.
     two.target(Addr::local(7301)).unwrap();
     two.send(b"x").unwrap();
     assert!(said(&folder, &["live", file]).contains("\"1/7302\" -> \"1/7301\" [style=bold"));

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{SHORT, TRUSTED};
 
-/// What is ended with its test.
+/// A program that is killed when its test ends.
 pub struct Running(pub Child);
 
 impl Drop for Running {

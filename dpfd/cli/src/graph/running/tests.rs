@@ -59,3 +59,50 @@ fn an_end_whose_other_one_may_not_be_seen_is_somebodys() {
     let ends: Vec<_> = running.channels.iter().map(|c| (c.client, c.server, c.client_bytes)).collect();
     assert_eq!(ends, [(0, 8, 4), (0, 109, 6), (7, 0, 1)]);
 }
+
+/// A gateway that knows two other nodes; `flows`: to endpoints of the first, of which this is said.
+fn gateway(flows: serde_json::Value) -> Gateway {
+    let node = |nid: u16, by: Option<&str>, flows: serde_json::Value| {
+        serde_json::json!({ "nid": nid, "name": format!("n{nid}"), "by": by, "routes": [], "refused": 0,
+            "crowded": 0, "unsent": 0, "flows": flows })
+    };
+    let others = [node(2, Some("10.0.0.2:4900"), flows), node(3, None, serde_json::json!([]))];
+    serde_json::from_value(
+        serde_json::json!({ "version": 1, "nid": 1, "pid": 1, "routes": [], "nodes": others,
+        "unknown": 0, "unsound": 0, "foreign": 0 }),
+    )
+    .expect("a gateway")
+}
+
+fn flow(here: &str, there: &str, out: u64, came: u64, raw: Option<[u64; 2]>) -> serde_json::Value {
+    let mut flow = serde_json::json!({ "here": here, "there": there, "open": true, "messages_out": out, "messages_in": came });
+    for zero in "round_trip_ns window flying room waiting frames_out frames_in repeats again timeouts refused restarts".split(' ') {
+        flow[zero] = 0.into();
+    }
+    if let Some([out, came]) = raw {
+        flow["raw"] = serde_json::json!({ "messages_out": out, "dropped": 0, "messages_in": came, "lost": 0,
+            "no_room": 0, "frames_lost": 0 });
+    }
+    flow
+}
+
+#[test]
+fn others_are_what_messages_went_to_or_came_from() {
+    let process = RunningProcess { endpoints: [7].into(), ..RunningProcess::default() };
+    let mut running = Running { nid: 1, processes: vec![process], ..Running::default() };
+    add_others(
+        &mut running,
+        &gateway(serde_json::json!([
+            flow("1/7", "2/20", 3, 0, None),
+            flow("1/7", "2/21", 0, 3, None),
+            flow("1/7", "2/22", 0, 0, Some([0, 1])),
+            flow("1/7", "2/23", 0, 0, None),
+            flow("1/8", "2/24", 0, 5, None),
+        ])),
+    );
+    let [up, down] = &running.others[..] else { panic!("{running:?}") };
+    assert!(up.is_up && up.name.as_deref() == Some("n2") && !down.is_up && down.endpoints.is_empty());
+    assert!(up.endpoints.iter().eq([&20, &21, &22]), "nothing went to 23, and 8 is gone: {up:?}");
+    let from: Vec<_> = running.edges.iter().map(|(from, to)| (from.dpid, to.dpid)).collect();
+    assert_eq!(from, [(21, 7), (22, 7)]);
+}
