@@ -81,12 +81,12 @@ impl Channel {
             // Mapped first, and then asked: a child that is forked after that has the memory where we have it. One that was
             // forked before has the connection, which must not lead there.
         } else if self.attach(arena, n, Side::Server, generation) {
-            self.take(s, generation, version);
+            self.accept_in(s, generation, version);
         }
     }
 
     /// The rest of that, in its slot.
-    fn take(&self, s: &Slot, generation: u32, version: u32) {
+    fn accept_in(&self, s: &Slot, generation: u32, version: u32) {
         let [ours, theirs] = door::links(self);
         self.note_inq();
         self.link.store(ours, Ordering::Relaxed);
