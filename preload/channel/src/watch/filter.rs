@@ -87,6 +87,11 @@ impl Set {
         if bits & IN != 0 && !w.has_bytes(row.io) {
             now &= !IN;
         }
+        // An event of ours says nothing of room, and the one report tells all that is ready.
+        let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
+        if kicked && now & IN != 0 && row.want & (ET | ONESHOT) != 0 && w.has_room(row.io) {
+            now |= row.want & OUT;
+        }
         if now == 0 {
             // If it was of this one after all, it was the one report.
             let _ = w.ctl(libc::EPOLL_CTL_MOD, row.io, row.kernel, row.kernel_data);

@@ -454,3 +454,26 @@ fn what_a_closed_number_left_behind_is_told_of() {
     let then = [Op::Arrives(0), Op::Add(0, IN, 1), Op::Del(0), Op::Look(0, 4)];
     run(&left.iter().chain(&then).cloned().collect::<Vec<_>>()).unwrap();
 }
+
+/// A connection that was reset is the kernel's alone by the time that an event of ours, which woke for it, is looked at.
+#[test]
+fn an_event_of_ours_for_what_is_no_channel_any_more_tells_of_room_too() {
+    const ONCE: u32 = IN | ONESHOT;
+    let hot = |conn: usize| {
+        let add = Op::Add(conn as i32, ONCE, 100 + conn as u64);
+        [add, Op::Arrives(conn), Op::Look(0, 4), Op::Takes(conn, true)]
+    };
+    let rest = [
+        Op::Look(0, 4),
+        Op::Sleep(0, 8),
+        Op::Expose(true),
+        Op::Arrives(1),
+        Op::Look(1, 1),
+        Op::Resets(1, false),
+        Op::Add(2, OUT, 1),
+        Op::Mod(1, IN | OUT | ONESHOT, 2),
+        Op::Takes(1, true),
+        Op::Look(0, 4),
+    ];
+    run(&[&hot(0)[..], &hot(1), &rest].concat()).unwrap();
+}
