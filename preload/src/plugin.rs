@@ -132,8 +132,8 @@ impl Target {
         REPLACED.iter().filter_map(one).collect()
     }
 
-    /// What is to be done with a word that has `value`, which is not yet known to be its function where it is in what was loaded
-    /// (`is_new`).
+    /// Decides about a word that has `value`. `is_new`: that lies in the loaded library itself, so the loader has not looked the
+    /// function up yet.
     fn fate(&self, value: usize, is_new: bool, libc: &core::ops::Range<usize>) -> Fate {
         let known = value == self.next || libc.contains(&value);
         match (self.guest, is_new) {
