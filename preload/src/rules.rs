@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use dp_channel::tcp;
 use dp_edge::sys::{process, raw};
-use dp_rules::config::{Marks, Places, MAX_LEN};
+use dp_rules::config::{Marks, Places, Room, MAX_LEN};
 use dp_rules::{Decision, Direction, Program, Question, Rules, Settings};
 
 use crate::{log, state};
@@ -191,7 +191,7 @@ fn read_anew(again: &Again, room: *mut u8) -> bool {
     let other = u32::from(NOW.load(Ordering::Relaxed) == 0);
     // SAFETY: not in use, and nobody is in it (`look`).
     let list = unsafe { &mut *LISTS.0[other as usize].get() };
-    if again.places.read(room, &mut list.rules, &mut |_, _| {}).is_err() {
+    if again.places.read(Room::Given(room), &mut list.rules, &mut |_, _| {}).is_err() {
         log::warning("the rules cannot be read anew, and the former hold: dp rules check says why");
         return false;
     }

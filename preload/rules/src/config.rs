@@ -30,7 +30,7 @@ pub mod slips;
 #[cfg(test)]
 mod tests;
 
-pub use files::{Marks, Places, Trouble};
+pub use files::{Marks, Places, Room, Trouble};
 
 /// The file for all users of the machine.
 pub const SYSTEM_FILE: &str = "/etc/dp/dp-preload.conf";
@@ -149,8 +149,7 @@ fn find(
     };
     let marks = places.marks();
     let mut texts = Vec::new();
-    let mut buf = vec![0; MAX_LEN + 1];
-    let read = places.read(&mut buf, rules, &mut |folder, name| {
+    let read = places.read(Room::Heap(Vec::new()), rules, &mut |folder, name| {
         let folder = Path::new(OsStr::from_bytes(folder.to_bytes()));
         texts.push(name.map_or(folder.to_owned(), |name| folder.join(OsStr::from_bytes(name.to_bytes()))));
     });

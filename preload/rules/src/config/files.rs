@@ -1,4 +1,4 @@
-//! Files of rules: which, in which order, and whether to believe them. Nothing here allocates once the places are known.
+//! Files of rules: which, in which order, and whether to believe them. Nothing here allocates once the places are known, but [`Room::Heap`].
 
 use std::ffi::{CStr, CString, OsString};
 use std::io;
@@ -102,14 +102,14 @@ impl Places {
         }))
     }
 
-    /// Reads the rules of the first place that has some, by way of `buf`, which has room for one byte more than [`MAX_LEN`];
-    /// how many files they were of. `seen` is told of each file before it is read.
+    /// Reads the rules of the first place that has some, by way of `room`; how many files they were of. `seen` is told of each
+    /// file before it is read.
     ///
     /// # Errors
     /// What was told of last cannot be used. `rules` has some, or none, of them.
-    pub fn read(&self, buf: &mut [u8], rules: &mut Rules, seen: Seen) -> Result<usize, Trouble> {
+    pub fn read(&self, room: Room, rules: &mut Rules, seen: Seen) -> Result<usize, Trouble> {
         rules.clear();
-        let mut reader = Reader { user: self.user, buf, rules, files: 0 };
+        let mut reader = Reader { user: self.user, room, rules, files: 0 };
         if let Some(path) = &self.named {
             reader.take_one(path, opened(None, path), seen)?;
         } else {
@@ -154,9 +154,39 @@ fn reachable(path: &CStr) -> Result<Option<File>, Trouble> {
     }
 }
 
+/// Where a file is read to.
+#[derive(Debug)]
+pub enum Room<'a> {
+    /// Memory that is there, for one byte more than [`MAX_LEN`].
+    Given(&'a mut [u8]),
+    /// The heap's, as much as the longest file takes: most programs begin where there is none, and pay for each page.
+    Heap(Vec<u8>),
+}
+
+impl Room<'_> {
+    /// The text of a file, or more than [`MAX_LEN`] bytes of it.
+    fn read(&mut self, file: &File) -> Result<&[u8], i32> {
+        const FIRST: usize = 4096;
+        let heap = match self {
+            Room::Given(room) => return file.read(room).map(|n| &room[..n]),
+            Room::Heap(heap) => heap,
+        };
+        let mut n = 0;
+        loop {
+            if n == heap.len() {
+                heap.resize((2 * n).clamp(FIRST, MAX_LEN + 1), 0);
+            }
+            n += file.read(&mut heap[n..])?;
+            if n < heap.len() || n > MAX_LEN {
+                return Ok(&heap[..n]);
+            }
+        }
+    }
+}
+
 struct Reader<'a> {
     user: u32,
-    buf: &'a mut [u8],
+    room: Room<'a>,
     rules: &'a mut Rules,
     files: u16,
 }
@@ -184,11 +214,11 @@ impl Reader<'_> {
         }
         // It is open already, so it cannot be exchanged for another after this.
         self.believe(&meta)?;
-        let n = file.read(self.buf).map_err(Trouble::Unreadable)?;
-        if n > MAX_LEN {
+        let bytes = self.room.read(file).map_err(Trouble::Unreadable)?;
+        if bytes.len() > MAX_LEN {
             return Err(Trouble::TooLong);
         }
-        let text = std::str::from_utf8(&self.buf[..n]).map_err(|_| Trouble::NotText)?;
+        let text = std::str::from_utf8(bytes).map_err(|_| Trouble::NotText)?;
         self.rules.read(text, self.files, &Files)?;
         self.files += 1;
         Ok(())

@@ -239,6 +239,25 @@ fn a_folder_open_to_others_is_refused() {
 }
 
 #[test]
+fn a_file_of_any_length_is_read_to_its_end() {
+    let dir = Folder::new("lengths");
+    for len in [0, 1, 4095, 4096, 4097, 8192, 20_000, MAX_LEN - 1, MAX_LEN] {
+        let rule = "tcp any *:7";
+        let text = match len {
+            ..20 => String::new(),
+            _ => format!("{}\n{rule}", "#".repeat(len - rule.len() - 1)),
+        };
+        dir.file("etc.conf", &text);
+        let expected = if text.is_empty() {
+            Rules::DEFAULT.to_string()
+        } else {
+            format!("{rule}; channel any localhost")
+        };
+        assert_eq!(dir.find_again(&[]).unwrap().0.to_string(), expected, "{len} bytes");
+    }
+}
+
+#[test]
 fn a_mark_beside_the_rules_is_noticed_and_its_absence_is_none() {
     let dir = Folder::new("marks");
     let path = dir.file("etc.conf", "tcp any *:1");
@@ -251,10 +270,10 @@ fn a_mark_beside_the_rules_is_noticed_and_its_absence_is_none() {
     let marked = places.marks();
     assert_ne!(marked, found.marks);
     let mut buf = vec![0; MAX_LEN + 1];
-    assert_eq!(places.read(&mut buf, &mut rules, &mut |_, _| {}), Ok(1));
+    assert_eq!(places.read(Room::Given(&mut buf), &mut rules, &mut |_, _| {}), Ok(1));
     assert_eq!(rules.to_string(), "tcp any *:2; channel any localhost");
     fs::remove_file(&path).unwrap();
-    assert_eq!(places.read(&mut buf, &mut rules, &mut |_, _| {}), Ok(0));
+    assert_eq!(places.read(Room::Given(&mut buf), &mut rules, &mut |_, _| {}), Ok(0));
     assert_eq!((rules, places.marks()), (Rules::DEFAULT, marked));
 }
 
