@@ -283,8 +283,15 @@ impl Set {
             bits |= libc::EPOLLERR as u32;
         }
         if bits == 0 && !once && !kicked && w.may_be_for_one(conn) && self.is_shared(w) {
-            // It was only a bell; but a relative's one event may have gone for it, which nobody here can ask for again.
-            bits = came;
+            // It was only a bell; but a relative's one event may have gone for it, which nobody here can ask for again. A bell that stays
+            // for whoever it is to wake is told of again where it was none, and by each wait: the program hears of it once.
+            let stays = w.has_bytes(row.io);
+            if !(stays && row.for_one) {
+                bits = came;
+            }
+            self.rows.get_mut(r).for_one = stays;
+        } else if row.for_one {
+            self.rows.get_mut(r).for_one = false;
         }
         if once {
             if bits == 0 && row.detached {
