@@ -103,9 +103,10 @@ pub(super) fn arm<'a>(
             news |= c.settle_unasked() == Settled::News && !c.is_below_mark();
             match room.get_mut(n) {
                 Some(sleeper) => {
-                    *sleeper = Sleeper::of(entry, &c);
+                    let of_this = Sleeper::of(entry, &c);
+                    *sleeper = of_this;
                     n += 1;
-                    c.fall_asleep(event);
+                    c.fall_asleep(event, || of_this.conn(family).is_some());
                 }
                 None => {
                     epoll::uncounted(family.entry_of(&c));
@@ -130,8 +131,8 @@ impl Channel {
             && self.armed_by.load(Ordering::SeqCst) == 0
     }
 
-    /// W2. Whoever looks for something afterwards sees it, or is woken.
-    fn fall_asleep(&self, event: Option<&Event>) {
+    /// W2. Whoever looks for something afterwards sees it, or is woken. `goes_on`: whether it still is the connection that it was.
+    pub(super) fn fall_asleep(&self, event: Option<&Event>, goes_on: impl Fn() -> bool) {
         let rx = self.receiving();
         let named = event.filter(|_| self.may_have_event()).and_then(|event| Some((event, event.name()?)));
         let Some((event, (number, fd))) = named else {
@@ -143,8 +144,9 @@ impl Channel {
         rx.word.make_hot();
         rx.word.sleep_by_event(&rx.rx.event, number);
         // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other. It found
-        // the word cold then, and nobody would cool it any more. Where it has made it hot since, the group is that set's.
-        if !self.may_have_event() {
+        // the word cold then, and nobody would cool it any more. Where it has made it hot since, the group is that set's. And a poll is
+        // in no call on the connection, so that may have been closed, and its slot be another's, as in `spin::heat`.
+        if !self.may_have_event() || !goes_on() {
             rx.word.make_cold_beside();
         }
     }

@@ -108,3 +108,22 @@ fn a_poll_of_more_than_there_is_room_for_has_senders_ring() {
     assert!(!news && slept.count() == 0 && !c.receiving().word.has_sleepers());
     assert!(!c.receiving().word.is_hot() && c.armed_by.load(Ordering::SeqCst) != 0);
 }
+
+/// The connection is closed while the poll falls asleep on it, and its slot is another's, which a set watches: nobody looks at the
+/// ring of that one, and the event is none of its.
+#[test]
+fn a_slot_that_is_anothers_is_cold_again() {
+    let pair = Pair::live();
+    let c = pair.server;
+    c.link.store(1 << 32 | 1, Ordering::Relaxed);
+    let event = event::take().expect("an event");
+    let word = c.receiving().word;
+    for goes_on in [true, false] {
+        word.reset();
+        c.fall_asleep(Some(event), || goes_on);
+        assert_eq!(word.is_hot(), goes_on);
+        c.receiving().rx.event.store(0, Ordering::Relaxed);
+    }
+    word.reset();
+    event.give_back();
+}
