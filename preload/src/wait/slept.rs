@@ -12,6 +12,8 @@ use crate::{epoll, fdtable, kept, link};
 
 /// Channels that are remembered without memory that has to be had first.
 const FEW: usize = 24;
+/// Room for what becomes a channel in a long list after it was counted.
+const SPARE: usize = 8;
 
 /// A connection whose word says that this thread sleeps.
 #[derive(Clone, Copy, Default)]
@@ -39,18 +41,11 @@ impl Sleeper {
 
 /// Calls `f` with room for those of a list, as far as there is memory.
 pub(super) fn with_room<R>(fds: &mut [pollfd], f: impl FnOnce(&mut [pollfd], &mut [Sleeper]) -> R) -> R {
-    let is_conn = |p: &&pollfd| fdtable::conn(p.fd).is_some();
-    if fds.len() <= FEW || fds.iter().filter(is_conn).nth(FEW).is_none() {
-        return f(fds, &mut [Sleeper::default(); FEW]);
-    }
-    kept::lend(|at| {
-        let Some(at) = at.map(<*mut u8>::cast::<Sleeper>) else {
-            return f(fds, &mut [Sleeper::default(); FEW]);
-        };
-        let n = fds.len().min(kept::SIZE / size_of::<Sleeper>());
-        // SAFETY: no more than fit, at the start of a page, and any bytes are a value of them.
-        f(fds, unsafe { core::slice::from_raw_parts_mut(at, n) })
-    })
+    let n = match fds.len() {
+        all @ ..=FEW => all,
+        all => all.min(fds.iter().filter(|p| fdtable::conn(p.fd).is_some()).count() + SPARE),
+    };
+    kept::list(n, &mut [Sleeper::default(); FEW], Sleeper::default(), |room| f(fds, room))
 }
 
 /// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
@@ -94,9 +89,9 @@ pub(super) fn arm<'a>(
 ) -> (Slept<'a>, bool) {
     let (mut news, mut n) = (false, 0);
     let event_number = event.and_then(Event::name).map_or(0, |(number, _)| number);
-    for p in fds {
+    for (at, p) in fds.iter().enumerate() {
         let entry = fdtable::settled(p.fd);
-        let counted = flight.is_some_and(|flight| flight.has(entry));
+        let counted = flight.is_some_and(|flight| flight.has(at, entry));
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0 && !counted) {
             c.follow_if_left();
             // Stale bells out, so that the kernel's readiness means something.
