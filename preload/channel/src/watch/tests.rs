@@ -542,3 +542,30 @@ fn an_event_of_ours_tells_nothing_that_is_not_wanted() {
     ];
     run(&[&hot(0)[..], &hot(1), &rest].concat()).unwrap();
 }
+
+/// The same with room for more: the kernel's own event stands behind that of ours, in the same answer, and what was forgotten with its
+/// value is not taken for it.
+#[test]
+fn what_an_event_of_ours_told_the_kernel_does_not_tell_again() {
+    let hot = |conn: usize| {
+        let add = Op::Add(conn as i32, IN, 100 + conn as u64);
+        [add, Op::Arrives(conn), Op::Look(0, 4), Op::Takes(conn, true)]
+    };
+    let rest = [
+        Op::Arrives(0),
+        Op::Arrives(0),
+        Op::Expose(true),
+        Op::Look(0, 1),
+        Op::Add(5, IN, 3),
+        Op::Look(0, 2),
+        Op::RenewsInner,
+        Op::Look(0, 1),
+        Op::Look(0, 2),
+        Op::Look(0, 1),
+        Op::Mod(0, IN | OUT | ONESHOT, 3),
+        Op::Takes(0, true),
+        Op::Look(0, 2),
+        Op::Look(0, 1),
+    ];
+    run(&[&hot(0)[..], &hot(1), &rest].concat()).unwrap();
+}
