@@ -68,10 +68,11 @@ fn halves(ip: [u8; 16]) -> [u64; 2] {
     [(ip >> 64) as u64, ip as u64]
 }
 
-/// A connection that has not said hello yet, and the door it came through.
+/// A connection that has not said hello yet, the door it came through, and [`fdtable::starts`] before that.
 struct Waiting {
     conn: AtomicI32,
     door: AtomicUsize,
+    starts: AtomicU32,
 }
 
 static OPEN: [Door; DOORS] = [const {
@@ -85,7 +86,8 @@ static OPEN: [Door; DOORS] = [const {
     }
 }; DOORS];
 /// Introductions whose hello had not come yet.
-static WAITING: [Waiting; 8] = [const { Waiting { conn: AtomicI32::new(-1), door: AtomicUsize::new(0) } }; 8];
+static WAITING: [Waiting; 8] =
+    [const { Waiting { conn: AtomicI32::new(-1), door: AtomicUsize::new(0), starts: AtomicU32::new(0) } }; 8];
 /// Whose place the next one takes when there is no free one.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 /// Whether there may be doors of ours whose listener is closed.
@@ -320,6 +322,7 @@ fn receive_hellos(port: u16) -> bool {
         return false;
     }
     let (mut any, mut came) = (false, false);
+    let starts = fdtable::starts();
     for (i, d) in OPEN.iter().enumerate() {
         let fd = d.fd.load(Ordering::Acquire);
         // The program may have closed it, and have a listener of its own there.
@@ -330,16 +333,16 @@ fn receive_hellos(port: u16) -> bool {
         for _ in 0..16 {
             let Ok(conn) = raw::accept(fd, libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) else { break };
             came = true;
-            any |= greet(conn, i);
+            any |= greet(conn, i, starts);
         }
     }
     for w in &WAITING {
-        let door = w.door.load(Ordering::Relaxed);
+        let (door, starts) = (w.door.load(Ordering::Relaxed), w.starts.load(Ordering::Relaxed));
         let conn = w.conn.swap(-1, Ordering::AcqRel);
         // The same: what the program has put there is its own.
         if conn >= 0 && fdtable::replace(conn, fdtable::Entry::Internal, fdtable::Entry::None) {
             came = true;
-            any |= greet(conn, door);
+            any |= greet(conn, door, starts);
         }
     }
     let vain = if came { 0 } else { IN_VAIN.load(Ordering::Relaxed).saturating_add(1) };
@@ -348,8 +351,8 @@ fn receive_hellos(port: u16) -> bool {
     any
 }
 
-/// Takes one hello, or puts the connection aside: the client may be between connect and send.
-fn greet(conn: i32, door: usize) -> bool {
+/// Takes one hello, or puts the connection aside: the client may be between connect and send. `starts`: see [`Waiting`].
+fn greet(conn: i32, door: usize, starts: u32) -> bool {
     // A door that was closed since has no opener any more.
     let opener = OPEN[door % DOORS].id();
     let admitted = match (intro::peer_credentials(conn), intro::recv_hello(conn)) {
@@ -362,7 +365,7 @@ fn greet(conn: i32, door: usize) -> bool {
         }
         (Some(cred), Ok(said)) => {
             // Kept, the connection goes on under a number of ours.
-            let kept = (said.link != 0).then(|| link::begin(conn)).flatten();
+            let kept = (said.link != 0).then(|| link::begin(conn, starts)).flatten();
             let links = kept.map_or([0; 2], |(name, _)| [name, said.link]);
             let admitted = guests::receive(said.arena, &cred, opener, links);
             if kept.is_none() {
@@ -371,7 +374,7 @@ fn greet(conn: i32, door: usize) -> bool {
             return admitted;
         }
         (Some(_), Err(intro::Bad::Late)) => {
-            put_aside(conn, door);
+            put_aside(conn, door, starts);
             return false;
         }
         (Some(cred), Err(intro::Bad::Version)) => {
@@ -389,22 +392,22 @@ fn greet(conn: i32, door: usize) -> bool {
 
 /// Keeps a connection for the next look. Those that never say anything must not keep out one that was only
 /// interrupted, so where all places are taken one of them goes.
-fn put_aside(conn: i32, door: usize) {
+fn put_aside(conn: i32, door: usize, starts: u32) {
     // Where there is no room for it, its client says hello anew.
     let Some(conn) = own::keep(conn) else { return };
     let free = |w: &Waiting| w.conn.compare_exchange(-1, conn, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     // One thread at a time receives hellos, so the door is put down before anybody else looks.
     if let Some(w) = WAITING.iter().find(|w| free(w)) {
         w.door.store(door, Ordering::Relaxed);
+        w.starts.store(starts, Ordering::Relaxed);
         return;
     }
     let w = &WAITING[NEXT.fetch_add(1, Ordering::Relaxed) % WAITING.len()];
     w.door.store(door, Ordering::Relaxed);
+    let since = w.starts.swap(starts, Ordering::Relaxed);
     let old = w.conn.swap(conn, Ordering::AcqRel);
-    // Relatives may have it still, and wait for what it says.
     if own::is(old) {
-        rights::take_all(old);
-        own::forget(old);
+        rights::close_unless_shared(old, since);
     }
 }
 

@@ -334,10 +334,25 @@ pub fn rises_anew(conn: u32) {
     with_sets_of(conn, |set, w| set.rises_anew(conn, w));
 }
 
-/// One more descriptor of a set. False: another thread has closed the last one meanwhile, and the place is nobody's.
-pub fn retain(i: u32) -> bool {
+/// The set that `fd` stands for.
+pub fn at(fd: i32) -> Option<SetName> {
+    let Entry::Epoll(i) = fdtable::get(fd) else { return None };
+    // Another thread may have closed it, and the place have another set's name.
+    Some(name(i)).filter(|_| fdtable::get(fd) == Entry::Epoll(i))
+}
+
+/// One more descriptor of a set. False: another thread has closed the last one meanwhile, and the place is nobody's, or another
+/// set's.
+pub fn retain(set: SetName) -> bool {
     let more = |refs: u32| (refs > 0).then_some(refs + 1);
-    place(i).is_some_and(|p| p.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok())
+    let counted = place(set.place)
+        .is_some_and(|p| p.refs.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).is_ok());
+    // Asked once it cannot be closed any more.
+    let is_it = counted && is_open(set);
+    if counted && !is_it {
+        close(-1, set.place);
+    }
+    is_it
 }
 
 /// Descriptor `fd` of set `i` is closed.

@@ -450,6 +450,12 @@ pub fn is_alone(fd: i32) -> bool {
     get(fd) == Entry::Unconnected(STARTS.load(Ordering::SeqCst) & REST)
 }
 
+/// Goes on with each process that is started here, and before it has what this one has. As long as it is the same as before a
+/// descriptor was made, no other process has that, unless it was sent there.
+pub fn starts() -> u32 {
+    STARTS.load(Ordering::SeqCst)
+}
+
 /// A process is about to be started, or was: it has what this one has.
 pub fn count_start() {
     STARTS.fetch_add(1, Ordering::SeqCst);

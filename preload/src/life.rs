@@ -19,6 +19,7 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, End, Family, Lock, Reason, Stage, ARENAS};
 use dp_channel::slot::{Side, Slot, State};
+use dp_channel::watch::SetName;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
@@ -462,8 +463,8 @@ fn mapped_here(c: &Conn, walking: &guests::Walking) -> bool {
         })
 }
 
-/// `new` is a copy of `old` (dup, F_DUPFD).
-pub fn copied(old: i32, new: i32) {
+/// `new` is a copy of `old` (dup, F_DUPFD), which stood for `set` before the copy was made, if for any.
+pub fn copied(old: i32, new: i32, set: Option<SetName>) {
     forget_stale(new);
     match fdtable::get(old) {
         Entry::Conn(i) => {
@@ -477,7 +478,7 @@ pub fn copied(old: i32, new: i32) {
             fdtable::set(new, listener);
         }
         Entry::Epoll(i) => {
-            if epoll::retain(i) {
+            if set.is_some_and(|set| set.place == i && epoll::retain(set)) {
                 fdtable::set(new, Entry::Epoll(i));
             }
         }

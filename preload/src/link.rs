@@ -28,7 +28,7 @@ use dp_edge::sys::{process, raw};
 
 use crate::own::{self, Named};
 use crate::rights::{self, Passed};
-use crate::{intro, poke, proof, state};
+use crate::{fdtable, intro, poke, proof, state};
 
 /// Links of a process: the processes that it has channels with.
 const LINKS: usize = 256;
@@ -59,6 +59,8 @@ struct Link {
     theirs: [AtomicU64; SETS],
     /// Our sets that were told, by number.
     ours: [AtomicU32; SETS],
+    /// [`fdtable::starts`] before the connection was made.
+    starts: AtomicU32,
 }
 
 const TAKEN: u32 = u32::MAX;
@@ -138,14 +140,15 @@ static TABLE: Links = Links {
             reading: AtomicU32::new(0),
             theirs: [const { AtomicU64::new(0) }; SETS],
             ours: [const { AtomicU32::new(0) }; SETS],
+            starts: AtomicU32::new(0),
         }
     }; LINKS],
     high: AtomicUsize::new(0),
 };
 
 /// Keeps the connection `fd` as a link: its name, and the descriptor that it has from now on. `None`: there is no room,
-/// and `fd` is still the caller's.
-pub fn begin(fd: i32) -> Option<(u64, i32)> {
+/// and `fd` is still the caller's. `starts`: [`fdtable::starts`] before the connection was made.
+pub fn begin(fd: i32, starts: u32) -> Option<(u64, i32)> {
     sweep(SWEPT[0]);
     let free = |l: &Link| l.fd.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     let from = if is_strangers(fd) { OWN_USERS } else { 0 };
@@ -164,6 +167,7 @@ pub fn begin(fd: i32) -> Option<(u64, i32)> {
     let serial = (random >> 32) as u32 | 1;
     l.theirs.iter().for_each(|t| t.store(0, Ordering::Relaxed));
     l.ours.iter().for_each(|t| t.store(0, Ordering::Relaxed));
+    l.starts.store(starts, Ordering::Relaxed);
     l.serial.store(serial, Ordering::Release);
     // Where it cannot be ours, nobody finds it.
     l.fd.store(named.word(), Ordering::Release);
@@ -209,10 +213,7 @@ impl Link {
             match Named::from_word(fd).fd() {
                 Some(fd) if is_gone(fd) => rights::close_from_strangers(fd),
                 // A parent, or a child, may have it still, and rings bells where it has not heard of an event.
-                Some(fd) => {
-                    rights::take_all(fd);
-                    own::forget(fd);
-                }
+                Some(fd) => rights::close_unless_shared(fd, self.starts.load(Ordering::Relaxed)),
                 None => {}
             }
             self.fd.store(0, Ordering::Release);

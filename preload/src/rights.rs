@@ -4,7 +4,7 @@ use core::mem::{size_of, zeroed};
 
 use dp_edge::sys::raw;
 
-use crate::own;
+use crate::{fdtable, own};
 
 #[repr(C, align(8))]
 struct Control<const N: usize>([u8; N]);
@@ -105,6 +105,15 @@ pub fn close_from_strangers(fd: i32) {
         shut(fd);
         own::forget(fd);
     }
+}
+
+/// The same where its other end goes on, and a relative may wait for what comes there: only what no other process has is taken out.
+/// `since`: [`fdtable::starts`] before it was made.
+pub fn close_unless_shared(fd: i32, since: u32) {
+    if fdtable::starts() == since {
+        take_all(fd);
+    }
+    own::forget(fd);
 }
 
 /// The same of a connection that was just made to a stranger, and is not kept.

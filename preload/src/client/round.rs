@@ -14,7 +14,7 @@ use super::given::{all, found, given_to, hash, release_for_ended, retire, retire
 use super::{is_used, No, RETIRED};
 use crate::intro::{self, COPIES, FEW};
 use crate::own::Named;
-use crate::{link, rights, rules, state};
+use crate::{fdtable, link, rights, rules, state};
 
 /// Servers without a door, remembered for a second: hash of the address, until when; that is odd where connections to the address are
 /// translated, which costs too much to be asked of each.
@@ -92,9 +92,10 @@ const UNPROVEN_AT_ONCE: usize = 4;
 fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
     let mut result = Err(No::Never(Reason::NoDoor));
     let round = state::now();
+    let starts = fdtable::starts();
     for door in Doors::new(server) {
         // Kept, it goes on under a number of ours.
-        let kept = link::begin(door);
+        let kept = link::begin(door, starts);
         let this = match kept {
             Some((name, door)) => visit(family, server, door, name, round).inspect_err(|_| link::end(name)),
             None => {

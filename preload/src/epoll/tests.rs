@@ -376,3 +376,24 @@ fn what_a_handler_inside_a_set_registers_is_the_kernels_to_tell_of() {
     fdtable::set(set, Entry::None);
     close(set, n);
 }
+
+/// Another thread closes the last number of a set while this one makes a copy of it, and a further set has its place: the copy's close
+/// would close that.
+#[test]
+fn a_copy_of_a_set_that_was_closed_is_not_the_next_one() {
+    testing::start();
+    let kernel = kernels_set();
+    let fd = kernel.as_raw_fd();
+    let i = born(fd).unwrap();
+    let set = at(fd).unwrap();
+    let refs = || place(i).unwrap().refs.load(Ordering::Relaxed);
+    assert!(retain(set));
+    assert_eq!(refs(), 2);
+    assert!(!retain(SetName { life: set.life.wrapping_sub(1), ..set }));
+    assert_eq!(refs(), 2);
+    close(-1, i);
+    fdtable::set(fd, Entry::None);
+    assert_eq!(at(fd), None);
+    close(fd, i);
+    assert!(!retain(set));
+}

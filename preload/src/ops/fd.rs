@@ -3,6 +3,7 @@
 use core::ffi::{c_int, c_uint, c_ulong};
 
 use dp_channel::family::{Conn, Reason, Stage};
+use dp_channel::watch::SetName;
 use dp_edge::sys::raw;
 
 use super::give_int;
@@ -10,7 +11,7 @@ use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::walk::nowhere;
-use crate::{ends, exec, give, inside, leave, life, real, state};
+use crate::{ends, epoll, exec, give, inside, leave, life, real, state};
 
 /// close(2).
 ///
@@ -45,17 +46,24 @@ pub unsafe fn close(fd: c_int) -> c_int {
 /// As for the call it replaces.
 pub unsafe fn dup(fd: c_int) -> c_int {
     // SAFETY: the program's argument.
-    let new = unsafe { real::dup()(fd) };
-    noted(fd, new)
+    noted(fd, || unsafe { real::dup()(fd) })
 }
 
-fn noted(old: c_int, new: c_int) -> c_int {
+/// Does `real`, which makes a copy of `old`.
+#[inline(always)]
+fn noted(old: c_int, real: impl FnOnce() -> c_int) -> c_int {
+    // Before: another thread may close it meanwhile, and a further set have its place.
+    let set = epoll::at(old);
+    note(old, real(), set)
+}
+
+fn note(old: c_int, new: c_int, set: Option<SetName>) -> c_int {
     if new >= 0 && state::ON.load(core::sync::atomic::Ordering::Relaxed) {
         if state::is_borrowed_memory() {
             exec::copied(old, new);
             return new;
         }
-        life::copied(old, new);
+        life::copied(old, new, set);
         if (0..=2).contains(&new) && fdtable::conn(new).is_some() {
             // A connection as standard input or output: stdio uses it inside itself.
             give::give_number(new, Reason::Stdio);
@@ -94,13 +102,7 @@ fn replaced(old: c_int, new: c_int, real: impl Fn() -> c_int) -> c_int {
     if old == new {
         return real();
     }
-    let noted = || {
-        let rc = real();
-        if rc >= 0 {
-            noted(old, rc);
-        }
-        rc
-    };
+    let noted = || noted(old, &real);
     match fdtable::get(new) {
         Entry::None if fdtable::get(old) == Entry::None => real(),
         Entry::None => noted(),
@@ -212,10 +214,9 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
     if cmd == libc::F_SETFL {
         return changing(fd, real);
     }
-    let rc = real();
     match cmd {
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => noted(fd, rc),
-        _ => rc,
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => noted(fd, real),
+        _ => real(),
     }
 }
 

@@ -107,3 +107,24 @@ fn what_a_stranger_has_handed_over_unasked_keeps_nobody() {
         raw::close(theirs);
     }
 }
+
+/// A relative may have a copy, and waits for what the other end says.
+#[test]
+fn what_came_for_a_relative_stays_where_one_may_have_the_socket() {
+    crate::testing::start();
+    for is_shared in [true, false] {
+        let mut pair = [0; 2];
+        // SAFETY: room for two.
+        assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()) }, 0);
+        let [ours, theirs] = pair;
+        let relatives = own::copy(ours).unwrap();
+        // SAFETY: one byte.
+        unsafe { raw::send(theirs, [7u8].as_ptr(), 1, 0) }.unwrap();
+        close_unless_shared(ours, fdtable::starts().wrapping_sub(u32::from(is_shared)));
+        let mut byte = 0u8;
+        // SAFETY: one byte.
+        let got = unsafe { raw::recv(relatives, &mut byte, 1, libc::MSG_DONTWAIT) };
+        assert_eq!(got.is_ok(), is_shared);
+        [theirs, relatives].into_iter().for_each(|fd| drop(raw::close(fd)));
+    }
+}

@@ -12,6 +12,8 @@ use crate::{epoll, fdtable, kept, link};
 
 /// Channels that are remembered without memory that has to be had first.
 const FEW: usize = 24;
+/// Room for what becomes a channel in a long list after it was counted.
+const SPARE: usize = 8;
 
 /// A connection whose word says that this thread sleeps.
 #[derive(Clone, Copy, Default)]
@@ -39,18 +41,11 @@ impl Sleeper {
 
 /// Calls `f` with room for those of a list, as far as there is memory.
 pub(super) fn with_room<R>(fds: &mut [pollfd], f: impl FnOnce(&mut [pollfd], &mut [Sleeper]) -> R) -> R {
-    let is_conn = |p: &&pollfd| fdtable::conn(p.fd).is_some();
-    if fds.len() <= FEW || fds.iter().filter(is_conn).nth(FEW).is_none() {
-        return f(fds, &mut [Sleeper::default(); FEW]);
-    }
-    kept::lend(|at| {
-        let Some(at) = at.map(<*mut u8>::cast::<Sleeper>) else {
-            return f(fds, &mut [Sleeper::default(); FEW]);
-        };
-        let n = fds.len().min(kept::SIZE / size_of::<Sleeper>());
-        // SAFETY: no more than fit, at the start of a page, and any bytes are a value of them.
-        f(fds, unsafe { core::slice::from_raw_parts_mut(at, n) })
-    })
+    let n = match fds.len() {
+        all @ ..=FEW => all,
+        all => all.min(fds.iter().filter(|p| fdtable::conn(p.fd).is_some()).count() + SPARE),
+    };
+    kept::list(n, &mut [Sleeper::default(); FEW], Sleeper::default(), |room| f(fds, room))
 }
 
 /// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
@@ -94,18 +89,19 @@ pub(super) fn arm<'a>(
 ) -> (Slept<'a>, bool) {
     let (mut news, mut n) = (false, 0);
     let event_number = event.and_then(Event::name).map_or(0, |(number, _)| number);
-    for p in fds {
+    for (at, p) in fds.iter().enumerate() {
         let entry = fdtable::settled(p.fd);
-        let counted = flight.is_some_and(|flight| flight.has(entry));
+        let counted = flight.is_some_and(|flight| flight.has(at, entry));
         if let Some(c) = live(family, p).filter(|_| p.events & IN != 0 && !counted) {
             c.follow_if_left();
             // Stale bells out, so that the kernel's readiness means something.
             news |= c.settle_unasked() == Settled::News && !c.is_below_mark();
             match room.get_mut(n) {
                 Some(sleeper) => {
-                    *sleeper = Sleeper::of(entry, &c);
+                    let of_this = Sleeper::of(entry, &c);
+                    *sleeper = of_this;
                     n += 1;
-                    c.fall_asleep(event);
+                    c.fall_asleep(event, || of_this.conn(family).is_some());
                 }
                 None => {
                     epoll::uncounted(family.entry_of(&c));
@@ -130,8 +126,8 @@ impl Channel {
             && self.armed_by.load(Ordering::SeqCst) == 0
     }
 
-    /// W2. Whoever looks for something afterwards sees it, or is woken.
-    fn fall_asleep(&self, event: Option<&Event>) {
+    /// W2. Whoever looks for something afterwards sees it, or is woken. `goes_on`: whether it still is the connection that it was.
+    pub(super) fn fall_asleep(&self, event: Option<&Event>, goes_on: impl Fn() -> bool) {
         let rx = self.receiving();
         let named = event.filter(|_| self.may_have_event()).and_then(|event| Some((event, event.name()?)));
         let Some((event, (number, fd))) = named else {
@@ -143,8 +139,9 @@ impl Channel {
         rx.word.make_hot();
         rx.word.sleep_by_event(&rx.rx.event, number);
         // A set, or a relative, that has just begun to rely on the kernel counted itself first: one of us sees the other. It found
-        // the word cold then, and nobody would cool it any more. Where it has made it hot since, the group is that set's.
-        if !self.may_have_event() {
+        // the word cold then, and nobody would cool it any more. Where it has made it hot since, the group is that set's. And a poll is
+        // in no call on the connection, so that may have been closed, and its slot be another's, as in `spin::heat`.
+        if !self.may_have_event() || !goes_on() {
             rx.word.make_cold_beside();
         }
     }

@@ -28,11 +28,11 @@ fn a_poll_beside_a_receive_that_keeps_a_connection_from_becoming_a_channel_is_co
 fn a_poll_counts_no_channel() {
     let pair = Pair::live();
     let (flight, moved) = Flight::begin(&list(pair.server.fd));
-    assert!(!moved && !flight.has(fdtable::word(pair.server.fd)));
+    assert!(!moved && !flight.has(0, fdtable::word(pair.server.fd)));
     let accepted = Pair::new();
     accepted.server.set_stage(Stage::Accepted);
     let (flight, moved) = Flight::begin(&list(accepted.server.fd));
-    assert!(moved && !flight.has(fdtable::word(accepted.server.fd)));
+    assert!(moved && !flight.has(0, fdtable::word(accepted.server.fd)));
     assert_eq!(accepted.server.rx_flight.load(Ordering::SeqCst), 0);
 }
 
@@ -107,4 +107,54 @@ fn a_poll_of_more_than_there_is_room_for_has_senders_ring() {
     let (slept, news) = arm(c.family, &list(c.fd), None, None, &mut []);
     assert!(!news && slept.count() == 0 && !c.receiving().word.has_sleepers());
     assert!(!c.receiving().word.is_hot() && c.armed_by.load(Ordering::SeqCst) != 0);
+}
+
+/// The connection is closed while the poll falls asleep on it, and its slot is another's, which a set watches: nobody looks at the
+/// ring of that one, and the event is none of its.
+#[test]
+fn a_slot_that_is_anothers_is_cold_again() {
+    let pair = Pair::live();
+    let c = pair.server;
+    c.link.store(1 << 32 | 1, Ordering::Relaxed);
+    let event = event::take().expect("an event");
+    let word = c.receiving().word;
+    for goes_on in [true, false] {
+        word.reset();
+        c.fall_asleep(Some(event), || goes_on);
+        assert_eq!(word.is_hot(), goes_on);
+        c.receiving().rx.event.store(0, Ordering::Relaxed);
+    }
+    word.reset();
+    event.give_back();
+}
+
+/// Of a list of any length all that is counted is counted off: none has to be armed for good.
+#[test]
+fn a_long_list_of_what_is_no_channel_is_counted_off() {
+    let pair = Pair::new();
+    let c = pair.server;
+    for n in [1, 32, 33, 500, 20_000] {
+        let fds = vec![list(c.fd)[0]; n];
+        let (flight, moved) = Flight::begin(&fds);
+        assert!(!moved && c.rx_flight.load(Ordering::SeqCst) == n as u32);
+        let entry = fdtable::word(c.fd);
+        assert!(flight.has(n - 1, entry) && !flight.has(n, entry) && !flight.has(0, entry + 1));
+        flight.end();
+        assert_eq!(c.rx_flight.load(Ordering::SeqCst), 0);
+    }
+    assert_eq!(c.armed_by.load(Ordering::SeqCst), 0, "for good");
+}
+
+/// The same of channels: more than fit into what is kept.
+#[test]
+fn a_poll_of_very_many_channels_arms_none_for_good() {
+    let pair = Pair::live();
+    let c = pair.server;
+    let mut fds = vec![list(c.fd)[0]; 5000];
+    with_room(&mut fds, |fds, room| {
+        let (slept, _) = arm(c.family, fds, None, None, room);
+        assert_eq!(slept.count(), fds.len());
+        slept.awake(c.family);
+    });
+    assert_eq!(c.armed_by.load(Ordering::SeqCst), 0, "for good");
 }

@@ -27,9 +27,7 @@ impl Set {
             let ours = self.kicked == Some(data) && bits & !IN == 0;
             let fresh = ours && !self.kick_is_spent;
             self.kick_is_spent |= ours;
-            let mut rows = self.rows.with_data(data);
-            let (first, second) = (rows.next(), rows.next());
-            drop(rows);
+            let (first, second) = self.with_value(data, w);
             let told = out.events[earlier..from].iter().position(|e| e.u64 == data);
             let at = told.map_or(out.n, |at| earlier + at);
             let keep = match (first, second) {
@@ -68,6 +66,20 @@ impl Set {
         }
     }
 
+    /// The row of a value, and a second one if there is. One that is there no more is none of several: the others would be told of
+    /// without its being known which of them was, and so that the one event of it was.
+    fn with_value(&mut self, data: u64, w: &mut impl World) -> (Option<u32>, Option<u32>) {
+        loop {
+            let mut rows = self.rows.with_data(data);
+            let both = (rows.next(), rows.next());
+            drop(rows);
+            match both {
+                (Some(one), Some(other)) if self.forget_if_gone(one, w) || self.forget_if_gone(other, w) => {}
+                _ => return both,
+            }
+        }
+    }
+
     /// Whether what the kernel told a thread in its sleep, of a value that no row has, is of a registration that was told and is
     /// gone, and of no other: none without a row has that value, as far as is known. What relatives register is not.
     fn is_gone(&self, data: u64, w: &impl World) -> bool {
@@ -87,8 +99,11 @@ impl Set {
         if bits & IN != 0 && !w.has_bytes(row.io) {
             now &= !IN;
         }
-        // An event of ours says nothing of room, and the one report tells all that is ready.
+        // An event of ours comes whatever is wanted. It says nothing of room, and the one report tells all that is ready.
         let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
+        if kicked {
+            now &= row.want;
+        }
         if kicked && now & IN != 0 && row.want & (ET | ONESHOT) != 0 && w.has_room(row.io) {
             now |= row.want & OUT;
         }
@@ -165,13 +180,16 @@ impl Set {
         };
         if self.forgotten & Self::mark(row.kernel_data) != 0 {
             let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
-            // What another thread reported during the sleep, the kernel told as well.
-            let twice = row.is_spent() && self.is_late(&row, w);
+            // What another thread reported during the sleep, the kernel told as well; and what an event of ours reported, it tells once.
+            let twice = row.is_spent() && (row.doubtful || self.is_late(&row, w));
             let foreign =
                 row.is_spent() && !twice || !row.is_spent() && bits & IN != 0 && !w.has_bytes(row.io);
             if foreign && !kicked || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
                 // It is not of this row.
                 return None;
+            }
+            if twice && !kicked {
+                self.rows.get_mut(r).doubtful = false;
             }
         }
         let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
@@ -265,8 +283,15 @@ impl Set {
             bits |= libc::EPOLLERR as u32;
         }
         if bits == 0 && !once && !kicked && w.may_be_for_one(conn) && self.is_shared(w) {
-            // It was only a bell; but a relative's one event may have gone for it, which nobody here can ask for again.
-            bits = came;
+            // It was only a bell; but a relative's one event may have gone for it, which nobody here can ask for again. A bell that stays
+            // for whoever it is to wake is told of again where it was none, and by each wait: the program hears of it once.
+            let stays = w.has_bytes(row.io);
+            if !(stays && row.for_one) {
+                bits = came;
+            }
+            self.rows.get_mut(r).for_one = stays;
+        } else if row.for_one {
+            self.rows.get_mut(r).for_one = false;
         }
         if once {
             if bits == 0 && row.detached {

@@ -285,7 +285,10 @@ impl Set {
         if let Some(other) = (0..self.rows.high()).find(|&r| owes && self.conn_of(r).is_some()) {
             self.kick(other, w);
         }
-        self.loses_value(row.kernel_data, w);
+        // An event of ours is always a connection's.
+        if row.conn().is_some() {
+            self.loses_value(row.kernel_data, w);
+        }
     }
 
     /// Once per sleep: rows that had nothing for long leave the list of hot ones.

@@ -25,7 +25,7 @@ impl Set {
         }
     }
 
-    /// A row that had this value has it no more: an event of ours with it could pass for one of another row's. Whoever sleeps
+    /// A connection's row that had this value has it no more: an event of ours with it could pass for one of another row's. Whoever sleeps
     /// looks at everything, whichever value woke him.
     pub(super) fn loses_value(&mut self, data: u64, w: &mut impl World) {
         if self.kicked != Some(data) {

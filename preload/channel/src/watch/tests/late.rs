@@ -3,7 +3,7 @@
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{File, Kernel, FILES};
+use super::kernel::{File, Group, Kernel, FILES};
 
 const ONE: u32 = IN | ONESHOT;
 const VALUE: u64 = 7;
@@ -217,4 +217,25 @@ fn a_bell_that_may_have_been_a_relatives_one_event_is_told() {
     kernel.relatives_began = true;
     set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((IN, 100)), &mut kernel).unwrap();
     assert_eq!(told(&mut set, &mut kernel, None, &[(IN, 100)]), [(IN, 100)]);
+}
+
+/// The same of a bell that stays, for a set that sleeps: it would be told of for ever, and is told of once, and once it is taken.
+#[test]
+fn a_bell_that_stays_is_told_once() {
+    let (mut set, mut kernel, _) = asleep();
+    kernel.relatives_began = true;
+    set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((ONE, 100)), &mut kernel).unwrap();
+    set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), Some((IN, 100)), &mut kernel).unwrap();
+    let bell = [(IN, 100)];
+    for _ in 0..2 {
+        kernel.group = Group::Told;
+        (kernel.conn(2).grouped, kernel.conn(2).bells) = (true, 1);
+        assert_eq!(told(&mut set, &mut kernel, None, &bell), bell);
+        for _ in 0..3 {
+            assert!(told(&mut set, &mut kernel, None, &bell).is_empty());
+        }
+        kernel.group = Group::Awake;
+        assert_eq!(told(&mut set, &mut kernel, None, &bell), bell);
+        assert_eq!(kernel.conn(2).bells, 0);
+    }
 }

@@ -1,6 +1,6 @@
 //! The peers and the threads of a random program, and the epoll that the program believes it has.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use libc::epoll_event;
 
@@ -14,8 +14,6 @@ pub struct Sim {
     set: Set,
     /// What the program registered, as it believes.
     believed: BTreeMap<Key, Reg>,
-    /// What ever was registered with a value.
-    owners: BTreeMap<u64, BTreeSet<Key>>,
     /// What a thread that sleeps has room for.
     asleep: [Option<usize>; 2],
     exposed: u32,
@@ -26,14 +24,7 @@ impl Sim {
         let mut kernel = Kernel { files: vec![File::default(); FILES], ..Kernel::default() };
         kernel.numbers = (0..FILES).map(|file| (file as i32, file)).collect();
         kernel.files[CONNS - 1].unconnected = true;
-        Sim {
-            kernel,
-            set: Set::new(),
-            believed: BTreeMap::new(),
-            owners: BTreeMap::new(),
-            asleep: [None; 2],
-            exposed: 0,
-        }
+        Sim { kernel, set: Set::new(), believed: BTreeMap::new(), asleep: [None; 2], exposed: 0 }
     }
 
     pub fn hot(&self) -> usize {
@@ -50,9 +41,6 @@ impl Sim {
         let target = self.kernel.target(file);
         let expected = control(&mut self.believed, file, op, fd, events, data);
         let event = (op != libc::EPOLL_CTL_DEL).then_some((events, data));
-        if let (Some(file), Some(_), Ok(())) = (file, event, expected) {
-            self.owners.entry(data).or_default().insert((file, fd));
-        }
         let got = self.set.control(op, fd, target, event, &mut self.kernel);
         if got != expected {
             return Err(format!("epoll_ctl({op}, {fd}): {got:?} instead of {expected:?}"));
@@ -346,7 +334,6 @@ impl Sim {
         self.kernel.numbers.insert(fd, CONNS);
         self.set.replaced(fd, &mut self.kernel);
         if let Some(reg) = reg {
-            self.owners.entry(reg.data).or_default().insert((CONNS, fd));
             self.believed.insert((CONNS, fd), Reg { edge: true, ..reg });
         }
     }
@@ -606,13 +593,11 @@ impl Sim {
             if who.is_empty() {
                 return Err(format!("told of {data}, which nobody registered"));
             }
-            // Of several that have one value, or had it, a report too many is allowed.
-            if self.owners.get(&data).is_some_and(|owners| owners.len() == 1)
-                && told.iter().filter(|e| e.1 == data).count() > 1
-            {
+            // Of several that have one value a report too many is allowed.
+            let alone = who.len() == 1;
+            if alone && told.iter().filter(|e| e.1 == data).count() > 1 {
                 return Err(format!("told of {who:?} more than once in one wait: {told:x?}"));
             }
-            let alone = self.owners.get(&data).is_some_and(|owners| owners.len() == 1);
             if alone && who.iter().all(|k| self.believed[k].spent && !self.believed[k].doubtful) {
                 return Err(format!("told {bits:#x} of {who:?} a second time"));
             }
