@@ -88,7 +88,7 @@ impl Channel {
     /// The rest of that, in its slot.
     fn accept_in(&self, s: &Slot, generation: u32, version: u32) {
         let [ours, theirs] = door::links(self);
-        self.note_inq();
+        self.note_options();
         self.link.store(ours, Ordering::Relaxed);
         s.link.store(theirs, Ordering::Relaxed);
         if let Some(me) = state::member_if_joined() {

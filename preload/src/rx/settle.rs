@@ -162,8 +162,7 @@ impl Channel {
     }
 
     /// A sleep that a time limit or a signal ended finds bytes in the ring. If no bell comes for them, a wake-up was lost; it is
-    /// counted, as in a wait that looks again by itself (`epoll/wait.rs`). A sleep without an end has no such net: whatever else
-    /// could end it from time to time (poll, SO_RCVTIMEO) is not begun anew after a handler with SA_RESTART, as it must be.
+    /// counted.
     #[cold]
     pub(super) fn count_if_lost(&self, rx: &End, why: i32) {
         let unheard =
@@ -173,6 +172,17 @@ impl Channel {
         if asleep && lost::never_comes(unheard) {
             lost::count();
         }
+    }
+
+    /// A sleep that has lasted long looks again: whether there is something, of which no bell may have told, or tell yet.
+    #[cold]
+    pub(super) fn finds_lost(&self, has_news: impl Fn() -> bool) -> bool {
+        // The slot may be another connection's by now.
+        let unheard = || has_news() && !self.receiving().word.is_hot() && !raw::is_readable(self.fd);
+        if lost::never_comes(unheard) {
+            lost::count();
+        }
+        has_news() || self.error.load(Ordering::Relaxed) != 0
     }
 
     /// Whether a bell that lies in the kernel may be the one that tells an epoll set which sleeps: it stays until the set is awake,
