@@ -153,6 +153,17 @@ impl Channel {
         self.follow_if_left();
     }
 
+    /// Who has received exactly what was in the ring may be at the urgent byte that follows: bells in front of that are none of the
+    /// program's, and the kernel would count them.
+    #[cold]
+    pub fn takes_bells_before_mark(&self) {
+        let in_front = || self.rx_data.load(Ordering::Relaxed) > self.rx_kernel.load(Ordering::Relaxed);
+        let has_bells = || self.bells_out(&self.receiving()) || in_front();
+        if self.stage() == Stage::Live && has_bells() && !self.has_tokens() {
+            self.settle_and(false, false);
+        }
+    }
+
     /// Whether somebody may wait for edges of the connection, who needs a new bell for the next byte: in a set that is known, or
     /// in one that is not.
     fn may_wait_for_edges(&self) -> bool {
