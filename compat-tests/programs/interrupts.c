@@ -2,6 +2,8 @@
  * Signals and cancellation meet a blocked call.
  *   eintr       a handler without SA_RESTART: recv, poll, epoll_wait and select return EINTR
  *   restart     with SA_RESTART recv goes on and gets its data
+ *   eintr_fault, restart_fault   the same by the signal of a fault that somebody sends
+ *   restart_long   for longer than a wait sleeps before it looks again
  *   part        with a part of what MSG_WAITALL asks for it does not
  *   send        a blocked send with something already taken returns that, else EINTR
  *   slow, slow_restart, slow_limit   so does one whose receiver takes a little all the time, by a handler without
@@ -24,6 +26,7 @@ static volatile sig_atomic_t signals;
 static volatile bool returned;
 static pthread_t main_thread;
 static int connection;
+static int the_signal = SIGUSR1;
 
 static void count_signal(int number) {
     (void)number;
@@ -32,7 +35,7 @@ static void count_signal(int number) {
 
 static void handle(int flags) {
     struct sigaction action = {.sa_handler = count_signal, .sa_flags = flags};
-    MUST(sigaction(SIGUSR1, &action, NULL));
+    MUST(sigaction(the_signal, &action, NULL));
 }
 
 /* One signal could come before the call blocks, so they go on until it has returned. */
@@ -40,7 +43,7 @@ static void *signal_until_returned(void *unused) {
     while (!returned) {
         sleep_ms(20);
         if (!returned)
-            pthread_kill(main_thread, SIGUSR1);
+            pthread_kill(main_thread, the_signal);
     }
     return unused;
 }
@@ -89,11 +92,11 @@ static void eintr(void) {
 
 static void restart(void) {
     char buffer[10];
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (mode_is("restart_long") ? 1 : 3); i++) {
         handle(SA_RESTART);
         returned = false;
         signals = 0;
-        ask_later(connection, 10, 400);
+        ask_later(connection, 10, mode_is("restart_long") ? 2500 : 400);
         pthread_t signaller = start_thread(signal_until_returned, NULL);
         ssize_t n = recv(connection, buffer, sizeof buffer, MSG_WAITALL);
         returned = true;
@@ -319,9 +322,11 @@ static void nothing(void) {
 void tester(int fd) {
     connection = fd;
     main_thread = pthread_self();
-    if (mode_is("eintr"))
+    if (mode_is("eintr_fault") || mode_is("restart_fault"))
+        the_signal = SIGSEGV;
+    if (mode_is("eintr") || mode_is("eintr_fault"))
         eintr();
-    else if (mode_is("restart"))
+    else if (mode_is("restart") || mode_is("restart_fault") || mode_is("restart_long"))
         restart();
     else if (mode_is("part"))
         part();

@@ -4,6 +4,7 @@
  *   stamps      so do time stamps of what is sent
  *   urgent      MSG_OOB: no receive goes across the mark, and both directions live on
  *   inline      the same with SO_OOBINLINE
+ *   exact       who has received exactly what is before it is at the mark
  *   passed      an urgent byte that a receive has stepped over is none any more, also where nothing follows it
  */
 #include "common.h"
@@ -72,7 +73,24 @@ static void passed(int fd) {
     told(fd, "stream", 0);
 }
 
+static void exact(int fd) {
+    char some[3];
+    CHECK(recv(fd, some, sizeof some, MSG_DONTWAIT) < 0); /* it is told of what follows */
+    mark("ready", 1);
+    await_mark("sent");
+    say("before: %s", sockatmark(fd) ? "at the mark" : "not at the mark");
+    told(fd, "urgent", MSG_OOB);
+    read_exact(fd, some, sizeof some);
+    say("behind: %s", sockatmark(fd) ? "at the mark" : "not at the mark");
+    told(fd, "stream", 0);
+    say("after: %s", sockatmark(fd) ? "at the mark" : "not at the mark");
+}
+
 void helper(int fd) {
+    if (mode_is("exact")) {
+        exact(fd);
+        return;
+    }
     if (mode_is("passed")) {
         passed(fd);
         return;
@@ -137,6 +155,8 @@ void tester(int fd) {
     write_all(fd, "def", 3);
     sleep_ms(50);
     mark("sent", 1);
+    if (mode_is("exact"))
+        return;
     char four[4];
     read_exact(fd, four, sizeof four);
     write_all(fd, "again", 5);

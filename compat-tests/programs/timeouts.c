@@ -17,6 +17,10 @@ static void receive(int fd) {
         outcome("nothing came", n);
         say("waited: %s", now_ms() - start >= 90 ? "yes" : "no");
     }
+    set_timeout(fd, SO_RCVTIMEO, 1300);
+    uint64_t start = now_ms();
+    outcome("nothing came for longer", recv(fd, buffer, sizeof buffer, 0));
+    say("waited: %s", now_ms() - start >= 1290 ? "yes" : "no");
     set_timeout(fd, SO_RCVTIMEO, 5000);
     ask_later(fd, 10, 50);
     outcome("came in time", recv(fd, buffer, 10, MSG_WAITALL));

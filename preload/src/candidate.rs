@@ -16,7 +16,7 @@ use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
-use crate::guests::Search;
+use crate::guests::{self, Search};
 use crate::{door, events, state};
 
 impl Channel {
@@ -146,7 +146,10 @@ impl Channel {
         self.sending().tx.ends_abruptly(raw::resets_at_close(self.fd));
         self.first.store(self.positions(), Ordering::Relaxed);
         self.set_stage(Stage::Live);
-        self.family.header().channels.fetch_add(1, Ordering::Relaxed);
+        // A connection is one, also where the family has both ends.
+        if self.is_client() || !guests::is_a_relatives(self) {
+            self.family.header().channels.fetch_add(1, Ordering::Relaxed);
+        }
         events::live(self);
     }
 

@@ -8,7 +8,7 @@ use core::ops::Deref;
 use dp_channel::family::{Conn, Family};
 use dp_edge::sys::raw;
 
-use crate::{fdtable, state};
+use crate::{fdtable, socket, state};
 
 /// A connection of the family's, in the hands of a call. What the connection itself has is reached through it.
 #[derive(Clone, Copy)]
@@ -75,6 +75,14 @@ impl Channel {
         match raw::getsockopt_int(self.fd, libc::IPPROTO_TCP, libc::TCP_INQ) {
             Ok(0) | Err(_) => self.clear(Conn::INQ),
             Ok(_) => self.set(Conn::INQ),
+        }
+    }
+
+    /// What the program may have asked for before the connection was known; later ones are noted when it asks.
+    pub fn note_options(&self) {
+        self.note_inq();
+        if socket::limit(self.fd, libc::SO_RCVTIMEO).is_some() {
+            self.set(Conn::LIMITED);
         }
     }
 }

@@ -274,6 +274,13 @@ pub fn links(c: &Channel) -> [u64; 2] {
     guest_of(c).map_or([0; 2], |g| [0, 1].map(|i: usize| g.links[i].load(Ordering::Relaxed)))
 }
 
+/// Whether the client of `c` is of our own family: a process of it said hello.
+pub fn is_a_relatives(c: &Channel) -> bool {
+    let said_hello = guest_of(c).map_or(0, |g| g.pid.load(Ordering::Relaxed));
+    // Of another pid namespace there is no number.
+    said_hello != 0 && c.family.members_used().any(|n| c.family.member(n as usize).is(said_hello))
+}
+
 /// The version of layouts that the client of `c` and we speak.
 pub fn spoken(c: &Channel) -> Option<u32> {
     guest_of(c).map(Guest::spoken)

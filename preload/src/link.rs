@@ -165,13 +165,32 @@ pub fn begin(fd: i32, starts: u32) -> Option<(u64, i32)> {
     raw::close(fd);
     let named = Named::mark(high);
     let serial = (random >> 32) as u32 | 1;
+    let maker = maker(random as u32);
     l.theirs.iter().for_each(|t| t.store(0, Ordering::Relaxed));
     l.ours.iter().for_each(|t| t.store(0, Ordering::Relaxed));
     l.starts.store(starts, Ordering::Relaxed);
     l.serial.store(serial, Ordering::Release);
     // Where it cannot be ours, nobody finds it.
     l.fd.store(named.word(), Ordering::Release);
-    Some((u64::from(serial) << 32 | (i as u64 + 1), high))
+    Some((u64::from(serial) << 32 | u64::from(maker << INDEX) | (i as u64 + 1), high))
+}
+
+/// Bits of a name that say which place it has, from 1 on; above them is who has made it, and above that the serial number.
+const INDEX: u32 = 10;
+const _: () = assert!(LINKS < 1 << INDEX);
+/// The process that has made links here, above a random number of its own that is in their names; 0: none has.
+static MAKER: AtomicU64 = AtomicU64::new(0);
+
+/// That number of this process; `random`, if it has none yet.
+fn maker(random: u32) -> u32 {
+    let new = u64::from(raw::getpid()) << 32 | u64::from((random >> INDEX).max(1));
+    let now = MAKER.load(Ordering::Relaxed);
+    let is_ours = now >> 32 == new >> 32;
+    if is_ours || MAKER.compare_exchange(now, new, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        return if is_ours { now } else { new } as u32;
+    }
+    // Another thread has, just now.
+    MAKER.load(Ordering::Relaxed) as u32
 }
 
 /// Whether the process at the other end is of another user.
@@ -182,7 +201,8 @@ fn is_strangers(fd: i32) -> bool {
 
 /// The link `name`, if it still is that one.
 fn named(name: u64) -> Option<&'static Link> {
-    let l = TABLE.all.get((name as u32 as usize).checked_sub(1)?)?;
+    let place = name as u32 & ((1 << INDEX) - 1);
+    let l = TABLE.all.get((place as usize).checked_sub(1)?)?;
     let serial = (name >> 32) as u32;
     (serial != 0 && l.serial.load(Ordering::Acquire) == serial).then_some(l)
 }
@@ -278,12 +298,18 @@ pub fn lives(name: u64) -> bool {
     named(name).and_then(Link::fd).is_some_and(|fd| !is_gone(fd))
 }
 
-/// Whether the other end of a link was closed.
+/// Whether the other end of link `name` of ours was closed: all processes that had it have ended, as nobody closes one whose other end
+/// is open. Of a name that another process has made nobody here can tell, not of its parent's either.
+pub fn has_ended(name: u64) -> bool {
+    let maker = u64::from(raw::getpid()) << 32 | u64::from(name as u32 >> INDEX);
+    // One that is no more had ended.
+    maker == MAKER.load(Ordering::Relaxed) && named(name).is_none_or(|l| l.fd().is_some_and(is_gone))
+}
+
+/// Whether the other end of a link was closed, also where it has said something before.
 fn is_gone(fd: i32) -> bool {
-    let mut byte = 0u8;
-    // SAFETY: one byte.
-    let seen = unsafe { raw::recv(fd, &mut byte, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
-    matches!(seen, Ok(0) | Err(libc::ECONNRESET))
+    let mut list = [libc::pollfd { fd, events: 0, revents: 0 }];
+    raw::poll_now(&mut list).is_ok() && list[0].revents & libc::POLLHUP != 0
 }
 
 /// Ends some links to processes that are gone.
@@ -415,6 +441,7 @@ fn used<R>(c: &Conn, f: impl FnOnce(&Link) -> R) -> Option<R> {
 
 /// In a forked child: threads of the parent may have been at work.
 pub fn inherited() {
+    MAKER.store(0, Ordering::Relaxed);
     let high = TABLE.high.load(Ordering::Relaxed);
     TABLE.all[..high].iter().flat_map(|l| [&l.users, &l.reading]).for_each(state::clear);
 }

@@ -2,8 +2,8 @@
 //!
 //! A receive is a loop of steps that never block. When a step finds nothing, a non-blocking call
 //! settles (arms, looks again, drains the bells it counted before) and returns EAGAIN; a blocking
-//! one looks for a while, then sleeps in the kernel's own recv with MSG_PEEK, so that SO_RCVTIMEO,
-//! SA_RESTART and cancellation are the kernel's (PROTOCOLS W2, W4, E6); later sleeps of the same call are [`limit`]'s.
+//! one looks for a while, then sleeps in the kernel, in libc's poll or recv, so that cancellation is the kernel's, and for as long
+//! and behind those signals as a recv would (PROTOCOLS W2, W4, E6, [`limit`]).
 
 mod epoch;
 mod limit;
@@ -30,6 +30,7 @@ use crate::tx::behind;
 use crate::walk::Walk;
 use crate::{signals, socket, spin};
 pub use epoch::Patience;
+use limit::Sleeps;
 use peek::More;
 use piece::Piece;
 pub use settle::Settled;
@@ -211,13 +212,24 @@ impl Channel {
 
     /// A whole receive on an `Accepted` or `Live` connection: bytes, 0, or -errno.
     pub fn receive(&self, at: &Inside, w: &mut Walk, flags: i32, sleep: Sleep) -> Result<usize, i32> {
-        let mut sum = 0;
-        let want = w.left();
-        if want == 0 {
+        if w.left() == 0 {
             return self.receive_nothing(at, flags, sleep);
         }
+        self.receive_by(at, w, flags, sleep, Sleeps::default())
+    }
+
+    /// The same of some bytes, asleep by `sleeps`.
+    fn receive_by(
+        &self,
+        at: &Inside,
+        w: &mut Walk,
+        flags: i32,
+        sleep: Sleep,
+        mut sleeps: Sleeps,
+    ) -> Result<usize, i32> {
+        let mut sum = 0;
+        let want = w.left();
         let (mut looked, mut in_vain) = (false, 0);
-        let mut sleeps = limit::Sleeps::default();
         signals::begin();
         // A sleep that ended without a byte saw the end of the stream, and one that ended with bytes that are none of the
         // program's may have met a stranger's: then the kernel is asked.
@@ -334,14 +346,14 @@ impl Channel {
             }
             let slept = if c.has_news(&rx) {
                 Ok(1)
-            } else if signals::came() && (sum > 0 || signals::interrupted() || sleeps.have_limit(c.fd)) {
+            } else if signals::came() && (sum > 0 || signals::interrupted() || sleeps.have_limit(&c)) {
                 // No handler restarts what has a part, or a time limit (signal(7)).
                 Err(libc::EINTR)
             } else if c.has(Conn::OWES) {
                 // What it waits for may be the answer to that.
                 behind::wait_for_either(c.fd, sleeps.began()).map(|()| 1)
             } else {
-                sleeps.one_more(c.fd, sum > 0, || sleep(c.fd, 0))
+                sleeps.one_more(&c, sum > 0, || sleep(c.fd, 0))
             };
             // The slot may be another connection's by now.
             let rx = c.receiving();

@@ -52,17 +52,34 @@ pub fn interrupted() -> bool {
     while ran != 0 {
         let signal = ran.trailing_zeros() as c_int + 1;
         ran &= ran - 1;
-        // SAFETY: plain data, and a question.
-        let ends = unsafe {
-            let mut action: sigaction = core::mem::zeroed();
-            crate::real::sigaction()(signal, core::ptr::null(), &mut action) == 0
-                && action.sa_flags & libc::SA_RESTART == 0
-        };
-        if ends {
+        if asked(signal).is_some_and(|action| action.sa_flags & libc::SA_RESTART == 0) {
             return true;
         }
     }
     false
+}
+
+/// Whether the handler that has ended a sleep in the kernel ends a call that others restart. Where none was counted, it is one of a
+/// fault's, somebody has set it past libc, or it is libc's own, which restarts calls.
+#[cold]
+pub fn ended_a_call() -> bool {
+    if came() {
+        return interrupted();
+    }
+    (1..SIGNALS as c_int).filter_map(asked).any(|action| {
+        !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
+            && action.sa_sigaction != ours()
+            && action.sa_flags & libc::SA_RESTART == 0
+    })
+}
+
+/// What the kernel does with a signal.
+fn asked(signal: c_int) -> Option<sigaction> {
+    // SAFETY: plain data, and a question.
+    unsafe {
+        let mut action: sigaction = core::mem::zeroed();
+        (crate::real::sigaction()(signal, core::ptr::null(), &mut action) == 0).then_some(action)
+    }
 }
 
 /// Stands for the program's handler in the kernel.

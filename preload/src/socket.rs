@@ -96,6 +96,9 @@ pub fn peek_one(fd: i32) -> Result<usize, i32> {
     unsafe { raw::recv(fd, &mut byte, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) }
 }
 
+/// SO_RCVTIMEO with a longer time of day (asm-generic/socket.h).
+pub const RCVTIMEO_NEW: i32 = 66;
+
 /// A time limit of the socket's in nanoseconds; `None` is for ever.
 pub fn limit(fd: i32, name: i32) -> Option<u64> {
     let mut t = libc::timeval { tv_sec: 0, tv_usec: 0 };

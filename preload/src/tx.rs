@@ -12,6 +12,7 @@ pub mod gone;
 mod kernel;
 pub mod left;
 pub mod over;
+pub mod owed;
 mod room;
 #[cfg(test)]
 mod tests;

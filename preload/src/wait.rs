@@ -19,6 +19,7 @@ use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::lost::{self, never_comes, FIRST_NET, LAST_NET};
 use crate::rx::Settled;
+use crate::tx::owed;
 use crate::{epoll, signals, spin, state};
 pub use event::inherited;
 use event::Event;
@@ -133,7 +134,8 @@ fn looking(
             }
         }
         let remaining = if timeout < 0 { -1 } else { (timeout - (state::now() - start) as i64).max(0) };
-        let slice = if (0..net).contains(&remaining) { remaining } else { net };
+        owed::look_after();
+        let slice = owed::limits(if (0..net).contains(&remaining) { remaining } else { net });
         let told = Cell::new(false);
         let asked_kernel = |fds: &mut [pollfd], timeout: i64| {
             let got = kernel(fds, timeout);

@@ -27,6 +27,7 @@ same_everywhere! {
     time_stamps_of_sends => Pair::c("queues").arg("stamps");
     urgent_bytes => Pair::c("queues").arg("urgent");
     urgent_bytes_that_were_passed => Pair::c("queues").arg("passed");
+    urgent_bytes_behind_what_was_asked_for => Pair::c("queues").arg("exact");
     urgent_bytes_in_line => Pair::c("queues").arg("inline");
     connect_nonblocking => Pair::c("connect_modes").arg("nonblocking");
     connect_refused => Pair::c("connect_modes").arg("refused");

@@ -17,6 +17,9 @@ same_everywhere! {
     a_thread_for_every_connection => Pair::c("threads").arg("per_connection");
     signal_interrupts => Pair::c("interrupts").arg("eintr");
     signal_restarts => Pair::c("interrupts").arg("restart");
+    signal_restarts_for_long => Pair::c("interrupts").arg("restart_long");
+    signal_of_a_fault_interrupts => Pair::c("interrupts").arg("eintr_fault");
+    signal_of_a_fault_restarts => Pair::c("interrupts").arg("restart_fault");
     signal_interrupts_a_look => Pair::c("look_signals").arg("look").env("DP_SPIN", "1000000");
     signal_interrupts_a_look_of_poll => Pair::c("look_signals").arg("poll").env("DP_SPIN", "1000000");
     signal_interrupts_a_look_of_select => Pair::c("look_signals").arg("select").env("DP_SPIN", "1000000");

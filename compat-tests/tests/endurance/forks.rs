@@ -41,12 +41,13 @@ fn children_that_only_end_give_back_what_they_had() {
     assert!(after < before + 64 * 264, "slots are not used again: {}", client.transcript);
 }
 
-/// The client cannot tell there when a server's process has ended, so a slot waits for an hour, without the memory of its rings.
+/// The client cannot tell there by a number whether a process has ended. In the long run more connections than an arena has slots.
 #[test]
-fn children_in_another_pid_namespace_leave_little_memory() {
+fn children_in_another_pid_namespace_leave_no_slots() {
     let _turn = product::alone();
-    let (folder, program, count, limit) =
-        (TempDir::new(), programs::c("fork_exits"), 1000, Duration::from_secs(50));
+    let count = if product::long() { 70_000 } else { 2000 };
+    let limit = Duration::from_secs(if product::long() { 900 } else { 50 });
+    let (folder, program) = (TempDir::new(), programs::c("fork_exits"));
     let Some(wrapper) = product::pid_namespace("forks") else { return };
     let inside = |command: Command| {
         let mut outer = Command::new(wrapper[0]);
@@ -60,7 +61,7 @@ fn children_in_another_pid_namespace_leave_little_memory() {
             "client" => combo.client_command(&program, folder.path()),
             _ => combo.server_command(&program, folder.path()),
         };
-        command.arg(role).arg(folder.file("port")).arg("").args(arguments).env("COMPAT_ALARM", "100");
+        command.arg(role).arg(folder.file("port")).arg("").args(arguments).env("COMPAT_ALARM", "1000");
         Job::start(role, if role == "server" { inside(command) } else { command }, folder.path())
     };
     let number = count.to_string();
@@ -74,13 +75,9 @@ fn children_in_another_pid_namespace_leave_little_memory() {
         assert!(ended.ok(), "{who}: {}", ended.text());
     }
     assert!(offered >= count * 9 / 10, "{offered} channels of {count}");
-    // A page of lines and short rings each; beyond the first ones nothing of their own rings.
+    // Some wait until they are looked at, with a page of lines and short rings each.
     let (before, after) = memory(&client);
-    assert!(
-        after < before + count * 8 + 64 * 264,
-        "rings of slots that wait keep their memory: {}",
-        client.transcript
-    );
+    assert!(after < before + 5000, "slots are not used again: {}", client.transcript);
 }
 
 /// The shared memory that a process had at the beginning and at the end, KiB.

@@ -64,6 +64,28 @@ fn a_program_without_connections_is_listed_with_the_version_of_its_shim() {
     assert_eq!(when(disabled.pid().as_raw(), |_| true).state, "disabled");
 }
 
+/// Both ends of a connection, in one process.
+const ITSELF: &str = "import socket, time
+listener = socket.create_server(('127.0.0.1', 0))
+a = socket.create_connection(listener.getsockname())
+b = listener.accept()[0]
+for _ in range(20):
+    a.sendall(b'x'); b.recv(1); b.sendall(b'y'); a.recv(1)
+print('exchanged', flush=True)
+time.sleep(60)";
+
+#[test]
+fn a_connection_of_a_program_with_itself_is_one_channel() {
+    let folder = TempDir::new();
+    let mut command = Combo::shimmed().server_command(Path::new("/usr/bin/python3"), folder.path());
+    command.args(["-c", ITSELF]);
+    let job = Job::start("itself", command, folder.path());
+    said(&job);
+    let family = when(job.pid().as_raw(), |family| family.connections.len() == 2);
+    assert!(family.connections.iter().all(|c| c.tx_ring_bytes.is_some()), "{family:?}");
+    assert_eq!(family.channels, 1, "{family:?}");
+}
+
 #[test]
 fn a_peer_without_the_shim_is_told_after_the_first_exchange() {
     let folder = TempDir::new();

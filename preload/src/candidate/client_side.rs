@@ -71,7 +71,7 @@ impl Channel {
         }
         match client::offer(self) {
             Ok(()) => {
-                self.note_inq();
+                self.note_options();
                 self.set_stage(Stage::Offered);
                 events::offer(self);
             }

@@ -88,9 +88,12 @@ impl Channel {
     /// The rest of that, in its slot.
     fn accept_in(&self, s: &Slot, generation: u32, version: u32) {
         let [ours, theirs] = door::links(self);
-        self.note_inq();
+        self.note_options();
         self.link.store(ours, Ordering::Relaxed);
-        s.link.store(theirs, Ordering::Relaxed);
+        // By it the client tells when we have ended: it is not to be that of a later server.
+        if s.is_of(generation) {
+            s.link.store(theirs, Ordering::Relaxed);
+        }
         if let Some(me) = state::member_if_joined() {
             s.is_taken_by(generation, self.family.member(me as usize).pid(), family::space());
         }

@@ -3,10 +3,14 @@
 //! A server that closes says so in the slot. One whose process ends without a close says nothing, as the children of a server
 //! that forks for each connection: then the kernel is asked, a slot or two at a time, by whoever takes a slot or leaves one. That it
 //! knows nothing of the server's socket is not enough: it knows nothing of a connection that is over in both directions, or was
-//! reset, and a server that has a descriptor of that may be in the middle of a call. So it is the server's process that must have
-//! ended.
+//! reset, and a server that has a descriptor of that may be in the middle of a call. So the server's process must have
+//! ended, and whoever of its children has the slot's memory.
+//!
+//! Two things tell that. The link by which the process was said hello to, which it names in the slot: the kernel closes its other end
+//! with the last process that has it, in whatever pid namespace, and children have it where they have the memory. Only who
+//! has made a link can ask. And the process's number, of a process that alone had the connection, in our own pid namespace.
 
-use core::sync::atomic::{fence, AtomicU32, Ordering};
+use core::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
 
 use dp_channel::arena::Arena;
 use dp_channel::family::{self, Family, OwnArena, ARENAS};
@@ -16,7 +20,7 @@ use dp_channel::switch::{in_ring, OWN, SHORT};
 use dp_channel::tcp;
 
 use super::given;
-use crate::{diag, state};
+use crate::{diag, link, state};
 
 /// So many slots may wait for servers that are about to close: the kernel is asked about none of them.
 const MANY: usize = 32;
@@ -26,8 +30,13 @@ pub(super) const QUESTIONS: usize = 64;
 /// How many are looked at, in passing, for one that was left since.
 const NEWS: usize = 256;
 
+/// Questions in a row by which nothing was found; after so many there is one in [`REST`] nanoseconds in passing. Where many servers have
+/// connections that are over, each connection that begins or ends would pay for a question.
+const EAGER: u32 = 256;
+const REST: u64 = 1_000_000;
+
 /// Minutes after which a slot is free of which the kernel has known nothing for so long, where it is not known whether its server
-/// lives: it has another pid namespace, or several processes had the connection. One that lives may have a descriptor of a connection
+/// lives: the link is another process's, and it has another pid namespace, or several processes had the connection. One that lives may have a descriptor of a connection
 /// that was reset, and read there this late: it finds that the slot is another's, and a reset. One that has half-closed may work
 /// through what it was sent for as long as it likes.
 const ABANDONED: u32 = 60;
@@ -35,6 +44,63 @@ const ABANDONED: u32 = 60;
 /// Where the next look at an arena begins, and the next one for slots of which the kernel is not known to know nothing.
 static AT: [AtomicU32; ARENAS] = [const { AtomicU32::new(0) }; ARENAS];
 static NEW: [AtomicU32; ARENAS] = [const { AtomicU32::new(0) }; ARENAS];
+
+/// When to ask.
+struct Patience {
+    in_vain: AtomicU32,
+    last: AtomicU64,
+}
+
+/// Of the kernel, about sockets; and about processes.
+static SOCKETS: Patience = Patience::new();
+static PROCESSES: Patience = Patience::new();
+
+impl Patience {
+    const fn new() -> Patience {
+        Patience { in_vain: AtomicU32::new(0), last: AtomicU64::new(0) }
+    }
+
+    /// Whether it is time for another question in passing.
+    fn is_over(&self) -> bool {
+        if self.in_vain.load(Ordering::Relaxed) < EAGER {
+            return true;
+        }
+        let now = state::now();
+        let over = now.saturating_sub(self.last.load(Ordering::Relaxed)) >= REST;
+        if over {
+            self.last.store(now, Ordering::Relaxed);
+        }
+        over
+    }
+
+    /// The answer, which is given back.
+    fn told(&self, found: bool) -> bool {
+        let in_vain = if found { 0 } else { self.in_vain.load(Ordering::Relaxed).saturating_add(1) };
+        self.in_vain.store(in_vain, Ordering::Relaxed);
+        found
+    }
+}
+
+/// How many there may be in one call of the program.
+struct Questions {
+    left: usize,
+    in_passing: bool,
+}
+
+impl Questions {
+    fn in_passing(left: usize) -> Questions {
+        Questions { left, in_passing: true }
+    }
+
+    /// Asks one, unless there were enough: what it found.
+    fn ask(&mut self, patience: &Patience, question: impl FnOnce() -> bool) -> bool {
+        if self.left == 0 || (self.in_passing && !patience.is_over()) {
+            return false;
+        }
+        self.left -= 1;
+        patience.told(question())
+    }
+}
 
 /// Looks at a slot or two of arena `i` that we left, whenever one is taken or left: so those whose servers ended do not
 /// become more and more.
@@ -45,14 +111,16 @@ pub(super) fn look_in_passing(family: Family, i: usize, arena: &Arena) {
         // Many may wait for an hour. Those that were left since are not to wait until it is their turn among all of them.
         let now = state::now();
         let new = from(own, &NEW[i]).take(NEWS).filter(|&n| own.gone_for(n, now).is_none()).take(1);
-        look(family, i, arena, new, &mut 1);
+        look(family, i, arena, new, &mut Questions::in_passing(1));
     }
-    look(family, i, arena, from(own, &AT[i]).take(2), &mut usize::from(many));
+    look(family, i, arena, from(own, &AT[i]).take(2), &mut Questions::in_passing(usize::from(many)));
 }
 
 /// Looks at many, where one is needed. `questions`: as many as the kernel is asked at most.
 pub(super) fn look_through(family: Family, i: usize, arena: &Arena, questions: &mut usize) {
-    look(family, i, arena, from(family.arena(i), &AT[i]).take(LOOKS), questions);
+    let mut some = Questions { left: *questions, in_passing: false };
+    look(family, i, arena, from(family.arena(i), &AT[i]).take(LOOKS), &mut some);
+    *questions = some.left;
 }
 
 /// The slots that we left, from `at` on, which goes along.
@@ -61,7 +129,13 @@ fn from<'a>(own: &'a OwnArena, at: &'a AtomicU32) -> impl Iterator<Item = u32> +
 }
 
 /// Frees those of some slots that are free.
-fn look(family: Family, i: usize, arena: &Arena, slots: impl Iterator<Item = u32>, questions: &mut usize) {
+fn look(
+    family: Family,
+    i: usize,
+    arena: &Arena,
+    slots: impl Iterator<Item = u32>,
+    questions: &mut Questions,
+) {
     let own = family.arena(i);
     for n in slots {
         reclaim(family, i, arena, n, |n| both_left(arena, n) || has_no_server(i, own, arena, n, questions));
@@ -127,11 +201,10 @@ fn reclaim(family: Family, i: usize, arena: &Arena, n: u32, over: impl FnOnce(u3
 }
 
 /// Whether the server of a slot that is ours ended without a word.
-fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mut usize) -> bool {
-    let mut asks = || questions.checked_sub(1).map(|left| *questions = left).is_some();
+fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mut Questions) -> bool {
     let minutes = match own.gone_for(n, state::now()) {
         Some(minutes) => minutes,
-        None if asks() && is_unknown(arena, n) => {
+        None if questions.ask(&SOCKETS, || is_unknown(arena, n)) => {
             own.is_gone_now(n, state::now());
             // It may have to wait for an hour, and what is in its rings is nobody's any more.
             if is_read(arena, n) {
@@ -141,10 +214,17 @@ fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mu
         }
         None => return false,
     };
-    match server(arena, n) {
-        Some(_) => asks() && server_has_ended(arena, n),
-        None => minutes >= ABANDONED && !is_ending(arena, n),
-    }
+    link_has_ended(arena, n)
+        || match server(arena, n) {
+            Some(_) => questions.ask(&PROCESSES, || its_process_has_ended(arena, n)),
+            None => minutes >= ABANDONED && !is_ending(arena, n),
+        }
+}
+
+/// Whether all processes have ended that had the link which the server has named.
+fn link_has_ended(arena: &Arena, n: u32) -> bool {
+    let slot = arena.bring(n).then(|| arena.slot(n)).flatten();
+    slot.is_some_and(|s| link::has_ended(s.link.load(Ordering::Relaxed)))
 }
 
 /// The process that alone has the server's end, if that is known, and we can tell when it ends.
@@ -153,8 +233,13 @@ fn server(arena: &Arena, n: u32) -> Option<u32> {
     slot.and_then(Slot::only_server).filter(|&(_, space)| family::can_tell_of(space)).map(|(pid, _)| pid)
 }
 
-/// Whether nobody is left who could use the slot but us: the server's process, which alone had the connection, has ended.
+/// Whether nobody is left who could use the slot but us.
 fn server_has_ended(arena: &Arena, n: u32) -> bool {
+    link_has_ended(arena, n) || its_process_has_ended(arena, n)
+}
+
+/// The same by the server's process, which alone had the connection.
+fn its_process_has_ended(arena: &Arena, n: u32) -> bool {
     // Asked again behind the question: it may have shared the connection before it ended.
     server(arena, n).is_some_and(family::is_gone_without_place) && {
         fence(Ordering::Acquire);

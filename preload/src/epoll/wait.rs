@@ -14,6 +14,7 @@ use super::{is_open, name, place, Locked, Place};
 use crate::fdtable::{self, Entry};
 use crate::lost::{self, FIRST_NET, LAST_NET};
 use crate::own::Mine;
+use crate::tx::owed;
 use crate::{signals, spin, state};
 
 /// The kernel is asked at least this often while hot channels keep a set busy, ns and calls (W6).
@@ -63,6 +64,7 @@ pub fn wait(
         return None;
     }
     signals::begin();
+    owed::look_after();
     let tid = state::tid();
     let mut locked = place.lock(i)?;
     if fdtable::get(ep) != Entry::Epoll(i) {
@@ -230,6 +232,7 @@ impl<'a> Wait<'a> {
             if !set.is_plain() {
                 rest = at_most(rest, self.net);
             }
+            rest = owed::limits(rest);
             let Some(asleep) = self.place.relatives.falls_asleep(set.hot() > 0) else {
                 self.end_sleep(set, &mut w);
                 set.is_used_by_relatives(&mut w);
@@ -243,6 +246,7 @@ impl<'a> Wait<'a> {
             locked.unlock();
             let got = kernel(number, self.events, self.max as i32, rest);
             asleep.ends();
+            owed::look_after();
             locked = self.place.lock(self.i)?;
             if got == Ok(0) && rest == self.net && !self.is_closed() {
                 locked = self.cast_the_net(locked)?;

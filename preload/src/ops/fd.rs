@@ -284,8 +284,11 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
     match request {
         libc::FIONBIO => changing(fd, real),
         AT_MARK => {
-            let rc = real();
             let c = Channel::of(fd);
+            if let Some(c) = c {
+                briefly(|| c.takes_bells_before_mark());
+            }
+            let rc = real();
             // What is in the ring comes before the urgent byte.
             if rc == 0 && c.is_some_and(|c| briefly(|| c.has_tokens())) {
                 // SAFETY: the kernel wrote the program's int.

@@ -71,6 +71,7 @@ pub unsafe fn setsockopt(
     if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
         match (level, name) {
             (libc::IPPROTO_TCP, libc::TCP_INQ) => c.note_inq(),
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO | socket::RCVTIMEO_NEW) => c.set(Conn::LIMITED),
             // Another thread has made it a channel meanwhile, and may have looked at the option before.
             (libc::IPPROTO_TCP, libc::TCP_NODELAY | libc::TCP_CORK) if c.settled_stage() == Stage::Live => {
                 // SAFETY: the kernel has read the program's int there.

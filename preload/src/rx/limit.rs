@@ -1,57 +1,115 @@
-//! How a receive sleeps that has slept before, or has a part of what it wants: for as long as is left of SO_RCVTIMEO, which is the
-//! whole call's. The kernel's own recv would begin that anew each time, and a peer that sends a byte now and then would hold the
-//! call for ever. With a part, a handler ends it, also one that restarts calls; so it sleeps in poll(2), which is never restarted.
+//! How a receive sleeps: in poll(2), which can end from time to time, to look for a wake-up that was lost, and after what is left of
+//! SO_RCVTIMEO, which is the whole call's. The kernel's own recv knows only that limit, and would begin it anew each time: a peer that
+//! sends a byte now and then would hold the call for ever.
+//!
+//! poll(2) is never restarted. So where a handler ends it, the question is what the kernel's recv would do (signal(7)): it goes on
+//! behind a handler that restarts calls, and ends by any once it has a part of what it wants, or a limit.
 
+use dp_channel::family::{Conn, Stage};
 use dp_edge::sys::raw;
 
 use super::peek::More;
 use crate::channel::Channel;
+use crate::lost::{FIRST_NET, LAST_NET};
 use crate::{errno, real, signals, socket, state};
 
 /// The sleeps of one call.
-#[derive(Default)]
 pub(super) struct Sleeps {
     /// When the first one began.
     began: Option<u64>,
     /// The limit, ns, once it was asked for.
     limit: Option<Option<u64>>,
+    /// After how long the next sleep looks again, ns.
+    net: u64,
+    /// Whatever ends the first one ends the call: the kernel's recv has that.
+    one: bool,
+}
+
+impl Default for Sleeps {
+    fn default() -> Self {
+        Sleeps { began: None, limit: None, net: FIRST_NET as u64, one: false }
+    }
 }
 
 impl Sleeps {
+    /// Of a call that sleeps once, whatever ends that.
+    pub fn one() -> Sleeps {
+        Sleeps { one: true, ..Sleeps::default() }
+    }
+
     /// When the first one began: now, if this is that.
     pub fn began(&mut self) -> u64 {
         *self.began.get_or_insert_with(state::now)
     }
 
-    /// What is left of the limit, ns; `None`: there is none.
-    fn left(&mut self, fd: i32) -> Option<u64> {
+    /// The limit, ns; `None`: there is none, nor was there ever one.
+    fn limit(&mut self, c: &Channel) -> Option<u64> {
+        if !c.has(Conn::LIMITED) {
+            return None;
+        }
+        *self.limit.get_or_insert_with(|| socket::limit(c.fd, libc::SO_RCVTIMEO))
+    }
+
+    /// What is left of it.
+    fn left(&mut self, c: &Channel) -> Option<u64> {
         let began = self.began();
-        let limit = *self.limit.get_or_insert_with(|| socket::limit(fd, libc::SO_RCVTIMEO));
-        limit.map(|ns| ns.saturating_sub(state::now() - began))
+        self.limit(c).map(|ns| ns.saturating_sub(state::now() - began))
     }
 
     /// Whether there is one.
-    pub fn have_limit(&mut self, fd: i32) -> bool {
-        self.limit.get_or_insert_with(|| socket::limit(fd, libc::SO_RCVTIMEO)).is_some()
+    pub fn have_limit(&mut self, c: &Channel) -> bool {
+        self.limit(c).is_some()
     }
 
-    /// Until there are bytes, or the end. `recv`: the kernel's own, which sleeps for all of the limit, and knows which handlers
-    /// restart it.
+    /// Until there are bytes, or the end, or what a lost wake-up was for. `recv`: the kernel's own, which sleeps for all of the limit,
+    /// and knows which handlers restart it.
     pub fn one_more(
         &mut self,
-        fd: i32,
+        c: &Channel,
         has_part: bool,
         recv: impl FnOnce() -> Result<usize, i32>,
     ) -> Result<usize, i32> {
         let first = self.began.is_none();
         self.began();
-        if first && !has_part {
+        let may_recv = !has_part && (first || !self.have_limit(c));
+        // A low-water mark, for which it has left its ring, keeps poll(2) silent about what recv would take.
+        if may_recv && (self.one || c.receiving().word.is_raw()) {
             return recv();
         }
-        match self.left(fd) {
-            None if !has_part => recv(),
-            // Where there is a limit, no handler restarts the kernel's recv either.
-            left => poll(&mut [readable(fd)], left),
+        let look = || c.finds_lost(|| c.stage() == Stage::Live && c.has_news(&c.receiving()));
+        match self.poll(c, has_part, look) {
+            // What is in the error queue alone (MSG_ERRQUEUE) ends every poll(2), and no recv.
+            Ok(libc::POLLERR) if may_recv => recv(),
+            // No list is short enough where a process may have no descriptor (RLIMIT_NOFILE).
+            Err(libc::EINVAL) if may_recv => recv(),
+            Ok(libc::POLLNVAL) => Err(libc::EBADF),
+            other => other.map(|_| 1),
+        }
+    }
+
+    /// The same in poll(2); which events have ended it, none: a `look` that has found something. EAGAIN: the limit is over.
+    fn poll(&mut self, c: &Channel, has_part: bool, look: impl Fn() -> bool) -> Result<i16, i32> {
+        let mut until = state::now() + self.net;
+        loop {
+            let left = self.left(c);
+            let net = until.saturating_sub(state::now());
+            let slice = left.map_or(net, |left| left.min(net));
+            // Once more: what was asked since takes longer than the way to the kernel.
+            if signals::came() && (has_part || left.is_some() || signals::interrupted()) {
+                return Err(libc::EINTR);
+            }
+            match poll(readable(c.fd), slice) {
+                Err(libc::EAGAIN) if left.is_none_or(|left| left > net) => {
+                    self.net = (2 * self.net).min(LAST_NET as u64);
+                    if look() {
+                        self.net = FIRST_NET as u64;
+                        return Ok(0);
+                    }
+                    until = state::now() + self.net;
+                }
+                Err(libc::EINTR) if left.is_none() && !has_part && !signals::ended_a_call() => {}
+                other => return other,
+            }
         }
     }
 }
@@ -60,14 +118,17 @@ fn readable(fd: i32) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// poll(2) of libc, a point of cancellation. EAGAIN: the time is over.
-fn poll(fds: &mut [libc::pollfd], left: Option<u64>) -> Result<usize, i32> {
+/// An entry of a list that the kernel passes over.
+const NOTHING: libc::pollfd = libc::pollfd { fd: -1, events: 0, revents: 0 };
+
+/// poll(2) of libc, a point of cancellation: the events. EAGAIN: the time is over.
+fn poll(mut entry: libc::pollfd, left: u64) -> Result<i16, i32> {
     // Rounded up, as every time limit of the kernel is.
-    let ms = left.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as i32);
-    // SAFETY: as many as there are.
-    match errno::took(unsafe { real::poll()(fds.as_mut_ptr(), fds.len() as _, ms) } as isize) {
+    let ms = left.div_ceil(1_000_000).min(i32::MAX as u64) as i32;
+    // SAFETY: one entry.
+    match errno::took(unsafe { real::poll()(&mut entry, 1, ms) } as isize) {
         Ok(0) => Err(libc::EAGAIN),
-        other => other,
+        other => other.map(|_| entry.revents),
     }
 }
 
@@ -93,9 +154,9 @@ impl Channel {
         } else if signals::came() {
             More::No
         } else {
-            let slept = match sleeps.left(self.fd) {
-                left if there == 0 => {
-                    poll(&mut [readable(self.fd)], left).and_then(|_| self.ends_or_goes_on())
+            let slept = match sleeps.left(self) {
+                _ if there == 0 => {
+                    sleeps.poll(self, true, || self.finds_lost(has_more)).and_then(|_| self.ends_or_goes_on())
                 }
                 Some(left) => look_again(left, || has_more() || socket::ended(self.fd)).map(|_| has_more()),
                 None => recv(there).map(|k| k > there),
@@ -137,9 +198,9 @@ fn look_again(mut left: u64, came: impl Fn() -> bool) -> Result<usize, i32> {
     let mut rest = 1_000_000;
     while left > 0 {
         let before = state::now();
-        match poll(&mut [], Some(rest.min(left))) {
+        match poll(NOTHING, rest.min(left)) {
             Err(libc::EAGAIN) => {}
-            other => return other,
+            other => return other.map(|_| 0),
         }
         if came() {
             return Ok(0);

@@ -153,6 +153,17 @@ impl Channel {
         self.follow_if_left();
     }
 
+    /// Who has received exactly what was in the ring may be at the urgent byte that follows: bells in front of that are none of the
+    /// program's, and the kernel would count them.
+    #[cold]
+    pub fn takes_bells_before_mark(&self) {
+        let in_front = || self.rx_data.load(Ordering::Relaxed) > self.rx_kernel.load(Ordering::Relaxed);
+        let has_bells = || self.bells_out(&self.receiving()) || in_front();
+        if self.stage() == Stage::Live && has_bells() && !self.has_tokens() {
+            self.settle_and(false, false);
+        }
+    }
+
     /// Whether somebody may wait for edges of the connection, who needs a new bell for the next byte: in a set that is known, or
     /// in one that is not.
     fn may_wait_for_edges(&self) -> bool {
@@ -162,8 +173,7 @@ impl Channel {
     }
 
     /// A sleep that a time limit or a signal ended finds bytes in the ring. If no bell comes for them, a wake-up was lost; it is
-    /// counted, as in a wait that looks again by itself (`epoll/wait.rs`). A sleep without an end has no such net: whatever else
-    /// could end it from time to time (poll, SO_RCVTIMEO) is not begun anew after a handler with SA_RESTART, as it must be.
+    /// counted.
     #[cold]
     pub(super) fn count_if_lost(&self, rx: &End, why: i32) {
         let unheard =
@@ -173,6 +183,17 @@ impl Channel {
         if asleep && lost::never_comes(unheard) {
             lost::count();
         }
+    }
+
+    /// A sleep that has lasted long looks again: whether there is something, of which no bell may have told, or tell yet.
+    #[cold]
+    pub(super) fn finds_lost(&self, has_news: impl Fn() -> bool) -> bool {
+        // The slot may be another connection's by now.
+        let unheard = || has_news() && !self.receiving().word.is_hot() && !raw::is_readable(self.fd);
+        if lost::never_comes(unheard) {
+            lost::count();
+        }
+        has_news() || self.error.load(Ordering::Relaxed) != 0
     }
 
     /// Whether a bell that lies in the kernel may be the one that tells an epoll set which sleeps: it stays until the set is awake,

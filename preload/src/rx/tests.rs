@@ -163,21 +163,76 @@ fn a_receive_beside_a_bell_that_nobody_takes_rests() {
     from.my_groups()[0].doze(dp_channel::bell::BY_BELL);
     assert_eq!(send(to, b"message", 0), Ok(7));
     assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
-    let (sleeps, over) = (AtomicU32::new(0), Instant::now() + Duration::from_millis(300));
-    let (frame, mut room) = (0u8, [0; 10]);
-    let inside = Inside::enter(from.fd, &frame).expect("a connection");
-    let got = from.receive(&inside, &mut Walk::one(room.as_mut_ptr(), 10), 0, &|_, _| {
-        sleeps.fetch_add(1, Ordering::Relaxed);
-        if Instant::now() < over {
-            Ok(1)
-        } else {
-            Err(libc::EINTR)
-        }
+    let (rests, mut room) = (rests(), [0; 10]);
+    thread::scope(|s| {
+        s.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            assert_eq!(send(to, b"another", 0), Ok(7));
+        });
+        assert_eq!(blocking(from, &mut room), Ok(7));
     });
+    let rests = self::rests() - rests;
+    assert!((20..600).contains(&rests), "{rests} rests in 300 ms");
+}
+
+/// How often this thread has slept.
+fn rests() -> i64 {
+    // SAFETY: plain data, which the call fills in.
+    unsafe {
+        let mut usage: libc::rusage = core::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
+        usage.ru_nvcsw
+    }
+}
+
+/// A receive that may sleep, in poll(2).
+fn blocking(from: Channel, room: &mut [u8]) -> Result<usize, i32> {
+    let frame = 0u8;
+    let inside = Inside::enter(from.fd, &frame).expect("a connection");
+    let mut w = Walk::one(room.as_mut_ptr(), room.len());
+    let got = from.receive(&inside, &mut w, 0, &|_, _| panic!("it is to find what was lost"));
     inside.leave();
-    assert_eq!(got, Err(libc::EINTR));
-    let sleeps = sleeps.into_inner();
-    assert!((20..600).contains(&sleeps), "{sleeps} sleeps in 300 ms");
+    got
+}
+
+/// Its sender ended between its token and the bell, or has not seen that it sleeps.
+#[test]
+fn a_receive_that_sleeps_over_what_it_was_not_told_of_finds_it() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+    let lost = || state::family().expect("started").header().lost.load(Ordering::Relaxed);
+    let (before, mut room) = (lost(), [1; 10]);
+    let began = Instant::now();
+    thread::scope(|s| {
+        s.spawn(|| {
+            while !from.receiving().word.has_sleepers() {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(20));
+            ring::commit(&to.sending().ring(), to.tail().pos, 4, ring::Kind::Data).expect("room");
+        });
+        assert_eq!(blocking(from, &mut room), Ok(4));
+    });
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert!(lost() > before);
+}
+
+/// One that the connection has from its listener, or from before it was known, is the call's as well.
+#[test]
+fn a_receive_sleeps_for_no_longer_than_its_limit() {
+    for ms in [50, 1200] {
+        let pair = Pair::live();
+        let limit = libc::timeval { tv_sec: ms / 1000, tv_usec: ms % 1000 * 1000 };
+        let of = (libc::SOL_SOCKET, libc::SO_RCVTIMEO);
+        raw::setsockopt(pair.server.fd, of.0, of.1, &limit, size_of_val(&limit)).expect("a socket");
+        pair.server.note_options();
+        let began = Instant::now();
+        assert_eq!(blocking(pair.server, &mut [0; 10]), Err(libc::EAGAIN));
+        let ms = ms as u64;
+        assert!((ms..ms + 900).contains(&(began.elapsed().as_millis() as u64)), "{:?}", began.elapsed());
+    }
 }
 
 /// On TCP whatever call comes next is told of it; a ring with room knows of no error.

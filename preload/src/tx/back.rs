@@ -5,7 +5,7 @@
 //!
 //! - A receiver that reads on, or has a relay that does, keeps the rest in the ring, in front of what comes on TCP.
 //! - A stranger cannot see the ring. Then this end *owes* the rest ([`Conn::OWES`]): it puts more there in each later call
-//!   on the connection, and a send waits behind it as behind any full buffer. Time-outs of a peer that takes nothing are
+//!   on the connection, and in waits ([`owed`]), and a send waits behind it as behind any full buffer. Time-outs of a peer that takes nothing are
 //!   the kernel's, whose buffer is full. Until it is paid, the connection's end is a reset, so that the stranger does not
 //!   take a part for the whole.
 
@@ -18,6 +18,7 @@ use dp_edge::ring::{Cursor, Lines};
 use dp_edge::sys::raw;
 
 use self::room::Room;
+use super::owed;
 use crate::channel::Channel;
 use crate::kept;
 use crate::walk::Walk;
@@ -61,7 +62,10 @@ impl Channel {
         room.put_back();
         match result {
             Ok(()) => {}
-            Err(libc::EAGAIN) => return self.ends_by_a_reset(),
+            Err(libc::EAGAIN) => {
+                owed::note();
+                return self.ends_by_a_reset();
+            }
             Err(libc::EBADMSG) => {
                 self.reset_by(Reason::Corrupt);
                 self.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);

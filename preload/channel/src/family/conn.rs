@@ -220,6 +220,8 @@ impl Conn {
     pub const KEPT: u32 = 32768;
     /// One event of it was asked for (EPOLLONESHOT) in a set that relatives have as well.
     pub const FOR_ONE: u32 = 65536;
+    /// Receives have, or once had, a time limit (SO_RCVTIMEO).
+    pub const LIMITED: u32 = 131072;
 
     /// Bits of the flags that have the version of layouts that both ends speak.
     const SPOKEN: u32 = 24;

@@ -1,5 +1,6 @@
 use dp_channel::arena::Geometry;
 use dp_channel::slot::Tuple;
+use dp_edge::sys::raw;
 
 use super::*;
 use crate::client::given::{with_memory, MAPPED};
@@ -140,4 +141,48 @@ fn a_slot_waits_for_the_process_that_took_its_offer() {
     // Nobody can tell, for an hour.
     assert!(!left.is_free(Some((now, ended, here)), Side::Server as u32, 59));
     assert!(left.is_free(Some((now, ended, here)), Side::Server as u32, 60));
+}
+
+/// In whatever pid namespace it is, and whoever of its children has the connection, too.
+#[test]
+fn a_slot_is_free_when_all_have_ended_that_had_its_servers_link() {
+    let left = Left::new(ARENAS - 4);
+    let slot = left.arena.slot(0).expect("mapped");
+    let elsewhere = Some((left.generation, 1, family::space() + 1));
+    let mut pair = [0; 2];
+    // SAFETY: two numbers.
+    assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()) }, 0);
+    let (name, _) = link::begin(pair[0]).expect("room");
+    slot.link.store(name, Ordering::Relaxed);
+    // What it has said before is no sign of life.
+    // SAFETY: a byte.
+    assert_eq!(unsafe { raw::send(pair[1], [0u8].as_ptr(), 1, 0) }, Ok(1));
+    assert!(!left.is_free(elsewhere, Side::Server as u32, 1), "it lives");
+    raw::close(pair[1]);
+    for another in [0, name ^ 1 << 20, name & !(0x3f_ffff << 10)] {
+        slot.link.store(another, Ordering::Relaxed);
+        assert!(!left.is_free(elsewhere, Side::Server as u32, 1), "{another:x}: nobody here can tell");
+    }
+    slot.link.store(name, Ordering::Relaxed);
+    assert!(left.is_free(elsewhere, Side::Server as u32, 1));
+    link::end(name);
+    assert!(left.is_free(elsewhere, Side::Server as u32, 1), "the link is not there any more");
+}
+
+/// Where servers that live have many connections that are over.
+#[test]
+fn questions_in_passing_that_find_nothing_become_rare() {
+    let patience = Patience::new();
+    let (began, mut asked) = (state::now(), 0);
+    for _ in 0..100_000 {
+        let mut questions = Questions::in_passing(1);
+        assert!(!questions.ask(&patience, || false));
+        asked += 1 - questions.left;
+    }
+    let most = EAGER as usize + 1 + (state::now() - began) as usize / REST as usize;
+    assert!((EAGER as usize..=most).contains(&asked), "{asked} of {most}");
+    let asks = |found| Questions { left: 1, in_passing: false }.ask(&patience, || found);
+    assert!(asks(true) && !asks(false), "where a slot is needed it is asked, and it pays again");
+    let mut questions = Questions::in_passing(1);
+    assert!(questions.ask(&patience, || true) && questions.left == 0);
 }

@@ -1,0 +1,91 @@
+use core::sync::atomic::AtomicUsize;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use dp_edge::sys::raw;
+
+use super::*;
+use crate::testing::{receive, send, Pair};
+use crate::{epoll, wait};
+
+/// A sender whose receiver has become somebody who knows no channels `waits` for the answer to all that it has sent.
+fn goes_to_tcp(waits: impl FnOnce(i32)) {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+    assert_eq!(send(to, &[7; 1000], 0), Ok(1000));
+    // The kernel has no room when the receiver leaves.
+    let (block, mut full) = (vec![0u8; 65536], 0);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the block.
+    let fill = || unsafe { raw::send(to.fd, block.as_ptr(), block.len(), flags) };
+    while let Ok(n) = fill() {
+        full += n;
+    }
+    from.receiving().word.leave_raw(false);
+    to.follow_if_left();
+    assert!(to.has(Conn::OWES));
+
+    let (came, until) = (AtomicUsize::new(0), Instant::now() + Duration::from_secs(8));
+    thread::scope(|s| {
+        s.spawn(|| {
+            // The wait has begun, and found no room.
+            thread::sleep(Duration::from_millis(300));
+            let mut room = vec![0u8; 1 << 20];
+            while came.load(Ordering::Relaxed) < full + 1000 && Instant::now() < until {
+                // SAFETY: the room.
+                match unsafe { raw::recv(from.fd, room.as_mut_ptr(), room.len(), libc::MSG_DONTWAIT) } {
+                    Ok(n) => drop(came.fetch_add(n, Ordering::Relaxed)),
+                    Err(_) => thread::sleep(Duration::from_millis(5)),
+                }
+            }
+            // SAFETY: a byte.
+            assert_eq!(unsafe { raw::send(from.fd, [1u8].as_ptr(), 1, libc::MSG_NOSIGNAL) }, Ok(1));
+        });
+        waits(to.fd);
+    });
+    let came = came.into_inner();
+    // A bell is there, too.
+    assert!(came >= full + 1000, "{came} bytes of {full} and 1000");
+    assert!(!to.has(Conn::OWES));
+}
+
+fn ms(ns: i64) -> i32 {
+    if ns < 0 {
+        -1
+    } else {
+        (ns / 1_000_000) as i32
+    }
+}
+
+#[test]
+fn a_poll_puts_on_tcp_what_is_owed() {
+    goes_to_tcp(|fd| {
+        let mut list = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+        let poll = |fds: &mut [libc::pollfd], ns| {
+            // SAFETY: as many as there are.
+            Ok(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as _, ms(ns)) })
+        };
+        assert_eq!(wait::poll(&mut list, -1, true, poll), Ok(1));
+    });
+}
+
+#[test]
+fn a_wait_on_a_set_puts_on_tcp_what_is_owed() {
+    goes_to_tcp(|fd| {
+        // SAFETY: a number.
+        let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let n = epoll::born(set).expect("room");
+        let mut events = [libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 }; 2];
+        assert_eq!(epoll::ctl(set, libc::EPOLL_CTL_ADD, fd, Some(events[0])), Some(Ok(())));
+        let sleeps = |set, events: *mut libc::epoll_event, max, ns| {
+            // SAFETY: the array above.
+            Ok(unsafe { libc::epoll_wait(set, events, max, ms(ns)) })
+        };
+        assert_eq!(epoll::wait(set, n, events.as_mut_ptr(), 2, -1, true, sleeps), Some(Ok(1)));
+        fdtable::set(set, Entry::None);
+        epoll::close(set, n);
+        raw::close(set);
+    });
+}
