@@ -280,6 +280,40 @@ fn a_channel_whose_address_goes_goes_on_when_it_comes_back() {
 }
 
 #[test]
+fn the_accepting_end_counts_what_comes_from_another_host_where_its_rules_ask_for_more() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    let (host, other) = (Host::new("host"), Host::new("other"));
+    host.ip(&format!("link add v0 type veth peer name v0 netns {}", other.0));
+    for (host, address) in [(&host, "10.78.0.1/24"), (&other, "10.78.0.2/24")] {
+        host.ip(&format!("address add {address} dev v0"));
+        host.ip("link set v0 up");
+    }
+    for (rules, remote) in [("channel any *", 1), ("channel any localhost", 0)] {
+        // It has a connection within its host first.
+        let mut server = Steps::start(&Combo::shimmed(), [&host, &host], "0.0.0.0", &["127.0.0.1"], rules);
+        server.next();
+        let port = std::fs::read_to_string(server.folder.file("port")).expect("the port");
+        let port = port.split_whitespace().nth(1).expect("a port").to_owned();
+        let mut dial = Command::new(needed("ip", "iproute2"));
+        dial.args(["netns", "exec", &other.0, "/usr/bin/python3", "-c"]);
+        dial.arg("import socket, sys\ns = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)\n\
+                  for i in range(9):\n    s.sendall(b'x' * 9)\n    assert s.recv(9, socket.MSG_WAITALL) == b'x' * 9\n");
+        assert!(dial.args(["10.78.0.1", &port]).status().expect("python3").success());
+        let [family, _] = server.families();
+        let family = family.expect("a family");
+        assert_eq!(
+            (family.channels, family.on_tcp.get("remote").copied().unwrap_or(0)),
+            (1, remote),
+            "{rules}"
+        );
+        server.end();
+    }
+}
+
+#[test]
 fn what_rules_say_of_localhost_holds_for_each_of_its_addresses() {
     let _turn = product::alone();
     if !root() {

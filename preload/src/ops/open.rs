@@ -320,7 +320,12 @@ fn settle(fd: c_int, local: tcp::Addr, peer: tcp::Addr, door: Result<(), Option<
             return false;
         }
     }
-    if !here || door == Err(None) {
+    if door == Err(None) {
+        return true;
+    }
+    if !here {
+        // That it is counted is all that comes of it.
+        let _ = wanted(Direction::Listen, local, false, || true);
         return true;
     }
     let Some(decision) = wanted(Direction::Listen, local, true, || true) else { return true };
