@@ -95,6 +95,23 @@ static LINGERING: AtomicBool = AtomicBool::new(false);
 /// One thread at a time receives hellos, or closes a door.
 static BUSY: AtomicU32 = AtomicU32::new(0);
 
+/// Why a listener whose rules ask for a door has none: what stands for it in the descriptor table, from behind the last door on.
+const MISSING: [Reason; 3] = [Reason::Slots, Reason::Memory, Reason::NoUnix];
+
+/// Whether that is a door.
+pub fn is_one(i: u32) -> bool {
+    (1..=DOORS as u32).contains(&i)
+}
+
+/// Why it is none, where one was to be.
+pub fn missing(i: u32) -> Option<Reason> {
+    MISSING.get((i as usize).checked_sub(DOORS + 1)?).copied()
+}
+
+fn without(why: Reason) -> u32 {
+    MISSING.iter().zip(DOORS as u32 + 1..).find(|(reason, _)| **reason == why).map_or(0, |(_, i)| i)
+}
+
 /// Opens the door of the listener `fd`; the entry for the descriptor table.
 pub fn open(fd: i32) -> fdtable::Entry {
     let none = fdtable::Entry::Listener(0);
@@ -105,16 +122,16 @@ pub fn open(fd: i32) -> fdtable::Entry {
     if !rules::may_accept(addr.ip(), addr.port) {
         return none;
     }
-    open_at(addr).map_or(none, fdtable::Entry::Listener)
+    fdtable::Entry::Listener(open_at(addr).unwrap_or_else(without))
 }
 
-/// The door at an address: which it is, plus one.
-fn open_at(addr: tcp::Addr) -> Option<u32> {
+/// The door at an address: which it is, plus one; or why there is none.
+fn open_at(addr: tcp::Addr) -> Result<u32, Reason> {
     // However many sockets of a program listen at an address (SO_REUSEPORT), it is one family, and has one door there.
     let is_open = |d: &Door| d.fd.load(Ordering::Acquire) >= 0 && d.is_mine() && d.is_at(addr);
     let shared = (1..).zip(&OPEN).find(|&(i, d)| is_open(d) && share(i, || is_open(d)));
     if let Some((i, _)) = shared {
-        return Some(i);
+        return Ok(i);
     }
     let free = || {
         (0..DOORS).find(|&i| OPEN[i].fd.compare_exchange(-1, -2, Ordering::AcqRel, Ordering::Relaxed).is_ok())
@@ -125,9 +142,10 @@ fn open_at(addr: tcp::Addr) -> Option<u32> {
     for d in OPEN.iter().filter(without).filter(same) {
         close(d);
     }
-    let i = free().or_else(|| OPEN.iter().find(without).and_then(|d| close(d).then(free)?))?;
+    let i = free().or_else(|| OPEN.iter().find(without).and_then(|d| close(d).then(free)?));
+    let i = i.ok_or(Reason::Slots)?;
     match listen(addr) {
-        Some(door) => {
+        Ok(door) => {
             for (to, from) in OPEN[i].ip.iter().zip(halves(addr.ip)) {
                 to.store(from, Ordering::Relaxed);
             }
@@ -139,11 +157,11 @@ fn open_at(addr: tcp::Addr) -> Option<u32> {
             }
             OPEN[i].fd.store(door, Ordering::Release);
             fdtable::mark_internal(door);
-            Some(i as u32 + 1)
+            Ok(i as u32 + 1)
         }
-        None => {
+        Err(why) => {
             OPEN[i].fd.store(-1, Ordering::Release);
-            None
+            Err(why)
         }
     }
 }
@@ -155,7 +173,7 @@ pub fn reconsider() {
         let fdtable::Entry::Listener(i) = entry else { return };
         let Some(addr) = tcp::local(fd) else { return };
         match (i, rules::may_accept(addr.ip(), addr.port)) {
-            (0, true) => {
+            (i, true) if !is_one(i) => {
                 let door = open(fd);
                 // Another thread may close the listener meanwhile.
                 match door {
@@ -169,25 +187,34 @@ pub fn reconsider() {
     });
 }
 
-fn listen(addr: tcp::Addr) -> Option<i32> {
+fn listen(addr: tcp::Addr) -> Result<i32, Reason> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     if !state::roomy() {
-        return None;
+        return Err(Reason::Memory);
     }
-    let fd = own::high(state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?)?;
+    let refused = |errno| match errno {
+        libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::ENOBUFS => Reason::Memory,
+        _ => Reason::NoUnix,
+    };
+    let fd = state::unix(raw::socket(libc::AF_UNIX, kind, 0)).map_err(refused)?;
+    let fd = own::high(fd).ok_or(Reason::Memory)?;
+    let mut why = Reason::Slots;
     for copy in 0..COPIES {
         let (un, len) = intro::door_address(addr, copy);
         // SAFETY: the address outlives the call.
         let bound = unsafe { raw::bind(fd, (&raw const un).cast(), len) };
-        match bound {
-            Ok(_) if raw::listen(fd, 128).is_ok() => return Some(fd),
+        match bound.and_then(|_| raw::listen(fd, 128)) {
+            Ok(_) => return Ok(fd),
             // SO_REUSEPORT: another process has this address, too.
             Err(libc::EADDRINUSE) => continue,
-            _ => break,
+            Err(errno) => {
+                why = refused(errno);
+                break;
+            }
         }
     }
     raw::close(fd);
-    None
+    Err(why)
 }
 
 /// One more descriptor of the listener, `fd` (dup). False: its door was closed meanwhile.

@@ -33,7 +33,8 @@ pub enum Entry {
     Conn(u32),
     /// An epoll set; its index in our table of sets.
     Epoll(u32),
-    /// A listening socket; its index in the table of doors, plus one, or 0 for one without.
+    /// A listening socket; its index in the table of doors, plus one, or 0 for one that is to have none, or why there is none
+    /// ([`crate::door::missing`]).
     Listener(u32),
     /// A descriptor of the shim's own.
     Internal,

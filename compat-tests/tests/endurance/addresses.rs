@@ -44,11 +44,22 @@ impl Host {
 
     /// One side of the program, in here.
     fn start(&self, role: &str, folder: &Path, environment: &[(&str, &str)]) -> Job {
-        let program = programs::c("addresses");
+        self.start_one(&Combo::shimmed(), "addresses", role, &[], folder, environment)
+    }
+
+    fn start_one(
+        &self,
+        combo: &Combo,
+        program: &str,
+        role: &str,
+        arguments: &[&str],
+        folder: &Path,
+        environment: &[(&str, &str)],
+    ) -> Job {
         // Replaced by the program, whose number it has.
-        let mut command = Combo::shimmed().server_command(&needed("ip", "iproute2"), folder);
-        command.args(["netns", "exec", &self.0]).arg(program).arg(role).arg(folder.join("port"));
-        command.env("COMPAT_WARM", "256").envs(environment.iter().copied());
+        let mut command = combo.server_command(&needed("ip", "iproute2"), folder);
+        command.args(["netns", "exec", &self.0]).arg(programs::c(program)).arg(role).arg(folder.join("port"));
+        command.args(arguments).env("COMPAT_WARM", "256").envs(environment.iter().copied());
         Job::start(role, command, folder)
     }
 }
@@ -145,6 +156,161 @@ fn an_address_that_comes_and_goes_is_this_hosts_meanwhile() {
     host.ip("address delete 10.77.0.3/24 dev d0");
     host.ip("address add 10.77.0.4/24 dev d0");
     assert_eq!(becomes(&host, &host, &[("COMPAT_LISTEN", "10.77.0.4")]), CHANNEL);
+}
+
+/// A server that listens at `listen` until it is dropped, and a client that comes to addresses step by step.
+struct Steps {
+    folder: TempDir,
+    server: Job,
+    client: Job,
+    step: usize,
+}
+
+impl Steps {
+    fn start(
+        combo: &Combo,
+        [server, client]: [&Host; 2],
+        listen: &str,
+        addresses: &[&str],
+        rules: &str,
+    ) -> Steps {
+        let folder = TempDir::new();
+        let environment = [("COMPAT_LISTEN", listen), ("DP_RULES", rules)];
+        let server = server.start_one(combo, "comings", "server", &["steps"], folder.path(), &environment);
+        let arguments = [&["steps"], addresses].concat();
+        let client = client.start_one(combo, "comings", "client", &arguments, folder.path(), &environment);
+        Steps { folder, server, client, step: 0 }
+    }
+
+    /// Begins the next step.
+    fn go(&mut self) {
+        self.step += 1;
+        product::mark(&self.folder, &format!("go-{}", self.step));
+    }
+
+    fn is_done(&mut self) -> bool {
+        self.folder.file(&format!("port.done-{}", self.step)).exists() || self.client.ended().is_some()
+    }
+
+    /// The same, and waits for its end.
+    fn next(&mut self) {
+        self.go();
+        await_that("the step", Duration::from_secs(20), || self.is_done());
+    }
+
+    fn families(&self) -> [Option<product::Family>; 2] {
+        [&self.server, &self.client].map(|job| product::family(job.pid().as_raw()))
+    }
+
+    /// How many channels each has had.
+    fn channels(&self) -> [u64; 2] {
+        self.families().map(|family| family.map_or(0, |family| family.channels))
+    }
+
+    fn end(self) {
+        product::mark(&self.folder, "looked");
+        let ended = self.client.finish(Instant::now() + Duration::from_secs(20));
+        assert!(ended.ok() && ended.transcript == "fine\n", "{}", ended.text());
+    }
+}
+
+#[test]
+fn an_address_that_comes_while_both_programs_run_is_this_hosts_from_then_on() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    for (listen, [first, second]) in [
+        ("0.0.0.0", ["10.77.0.1", "10.77.0.9"]),
+        ("::", ["fd77::1", "fd77::9"]),
+        ("::", ["10.77.0.1", "10.77.0.9"]),
+    ] {
+        let host = Host::with_device();
+        let mut steps = Steps::start(
+            &Combo::shimmed(),
+            [&host, &host],
+            listen,
+            &[first, second, second],
+            "channel any localhost",
+        );
+        steps.next();
+        assert_eq!(steps.channels(), [1, 1], "{first} where {listen} is listened at");
+        let (family, length) = if second.contains(':') { ("-6 ", "64 nodad") } else { ("", "24") };
+        host.ip(&format!("{family}address add {second}/{length} dev d0"));
+        steps.next();
+        assert_eq!(steps.channels(), [2, 2], "{second} where {listen} is listened at");
+        // Gone and back: the client has an answer from before.
+        host.ip(&format!(
+            "{family}address delete {second}/{} dev d0",
+            length.split(' ').next().expect("a length")
+        ));
+        host.ip(&format!("{family}address add {second}/{length} dev d0"));
+        steps.next();
+        assert_eq!(steps.channels(), [3, 3], "{second} once more");
+        steps.end();
+    }
+}
+
+/// As over TCP, for which the kernel has no way meanwhile: what was sent comes when the address is back.
+#[test]
+fn a_channel_whose_address_goes_goes_on_when_it_comes_back() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    for combo in [Combo::native(), Combo::shimmed()] {
+        let host = Host::with_device();
+        host.ip("address add 10.77.0.9/24 dev d0");
+        let there = ["10.77.0.9", "127.0.0.1", ".", "127.0.0.1", "."];
+        let mut steps = Steps::start(&combo, [&host, &host], "0.0.0.0", &there, "channel any localhost");
+        steps.next();
+        steps.next();
+        let channels = |n| if combo.name == "native" { [0; 2] } else { [n; 2] };
+        assert_eq!(steps.channels(), channels(2));
+        host.ip("address delete 10.77.0.9/24 dev d0");
+        steps.go();
+        std::thread::sleep(Duration::from_millis(700));
+        host.ip("address add 10.77.0.9/24 dev d0");
+        await_that("the exchanges", Duration::from_secs(20), || steps.is_done());
+        steps.next();
+        assert_eq!(steps.channels(), channels(3), "{}", combo.name);
+        steps.next();
+        steps.end();
+    }
+}
+
+#[test]
+fn the_accepting_end_counts_what_comes_from_another_host_where_its_rules_ask_for_more() {
+    let _turn = product::alone();
+    if !root() {
+        return;
+    }
+    let (host, other) = (Host::new("host"), Host::new("other"));
+    host.ip(&format!("link add v0 type veth peer name v0 netns {}", other.0));
+    for (host, address) in [(&host, "10.78.0.1/24"), (&other, "10.78.0.2/24")] {
+        host.ip(&format!("address add {address} dev v0"));
+        host.ip("link set v0 up");
+    }
+    for (rules, remote) in [("channel any *", 1), ("channel any localhost", 0)] {
+        // It has a connection within its host first.
+        let mut server = Steps::start(&Combo::shimmed(), [&host, &host], "0.0.0.0", &["127.0.0.1"], rules);
+        server.next();
+        let port = std::fs::read_to_string(server.folder.file("port")).expect("the port");
+        let port = port.split_whitespace().nth(1).expect("a port").to_owned();
+        let mut dial = Command::new(needed("ip", "iproute2"));
+        dial.args(["netns", "exec", &other.0, "/usr/bin/python3", "-c"]);
+        dial.arg("import socket, sys\ns = socket.create_connection((sys.argv[1], int(sys.argv[2])), 10)\n\
+                  for i in range(9):\n    s.sendall(b'x' * 9)\n    assert s.recv(9, socket.MSG_WAITALL) == b'x' * 9\n");
+        assert!(dial.args(["10.78.0.1", &port]).status().expect("python3").success());
+        let [family, _] = server.families();
+        let family = family.expect("a family");
+        assert_eq!(
+            (family.channels, family.on_tcp.get("remote").copied().unwrap_or(0)),
+            (1, remote),
+            "{rules}"
+        );
+        server.end();
+    }
 }
 
 #[test]

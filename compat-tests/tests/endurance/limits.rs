@@ -1,9 +1,10 @@
 //! What docs/OPERATIONS.md says of limits: up to them all are channels, and what is beyond has its reason. Those of connections
-//! are tried in `footprint.rs`, and those of servers at one address in `missed.rs`.
+//! are tried in `footprint.rs`, and those of servers at one address, up to the limit, in `missed.rs`.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
-use compat_tests::tools::{await_that, TempDir};
+use compat_tests::tools::{await_that, free_port, TempDir};
 use compat_tests::{programs, Combo};
 
 use crate::product;
@@ -37,4 +38,66 @@ fn each_process_of_a_family_has_channels_up_to_the_limit_and_beyond_it_the_reaso
         "what is beyond"
     );
     drop(server);
+}
+
+/// A process's, at which it listens with a door.
+const ADDRESSES: u64 = 64;
+
+#[test]
+fn a_server_tells_which_of_its_addresses_have_no_door() {
+    let _turn = product::alone();
+    let (folder, beyond) = (TempDir::new(), 3);
+    let many = (ADDRESSES + beyond).to_string();
+    let start = |role| {
+        product::start(&Combo::shimmed(), &programs::c("comings"), role, folder.path(), &["all", &many], &[])
+    };
+    let (server, mut client) = (start("server"), start("client"));
+    let done = folder.file("port.done");
+    await_that("the exchanges", Duration::from_secs(30), || done.exists() || client.ended().is_some());
+    let pids = [&server, &client].map(|job| job.pid().as_raw());
+    let families = pids.map(|pid| product::family(pid).expect("a family"));
+    let told = pids.map(|pid| product::doctor(&[&pid.to_string()]));
+    product::mark(&folder, "looked");
+    let ended = client.finish(Instant::now() + Duration::from_secs(20));
+    assert!(ended.ok() && ended.transcript == "fine\n", "{}", ended.text());
+    drop(server);
+    for (family, word) in families.iter().zip(["slots", "no-door"]) {
+        assert_eq!(family.channels, ADDRESSES, "{:?}", family.on_tcp);
+        assert_eq!(family.on_tcp, [(word.to_owned(), beyond)].into());
+    }
+    assert!(told[0].contains(&format!("{beyond} on TCP, slots: ")), "{}", told[0]);
+    let by_server =
+        format!("other end: {beyond} open with comings ({}), which has them on TCP, slots: ", pids[0]);
+    assert!(told[1].contains(&by_server) && told[1].contains("could not have one"), "{}", told[1]);
+}
+
+/// Programs that know nothing of each other and listen at one address with a door each.
+const PROGRAMS: usize = 16;
+
+#[test]
+fn a_program_that_came_last_to_an_address_tells_that_it_has_no_door() {
+    let _turn = product::alone();
+    let (program, port) = (programs::c("copies"), free_port().to_string());
+    let folders: Vec<_> = (0..PROGRAMS + 2).map(|_| TempDir::new()).collect();
+    let start = |role: &str, folder: &TempDir| {
+        product::start(&Combo::shimmed(), &program, role, folder.path(), &["-", &port, "120", "300"], &[])
+    };
+    let mut servers = Vec::new();
+    for folder in &folders[1..] {
+        servers.push(start("server", folder));
+        await_that("it listens", Duration::from_secs(10), || folder.file("port.listens").exists());
+    }
+    let mut client = start("client", &folders[0]);
+    let done = folders[0].file("port.done");
+    await_that("the exchanges", Duration::from_secs(40), || done.exists() || client.ended().is_some());
+    let last = product::family(servers[PROGRAMS].pid().as_raw()).expect("a family");
+    let others: u64 = servers[..PROGRAMS].iter().map(|server| product::channels(server.pid().as_raw())).sum();
+    fs::write(folders[0].file("port.looked"), "1\n").expect("the mark");
+    let client = client.finish(Instant::now() + Duration::from_secs(10));
+    assert!(client.ok() && client.transcript == "fine\n", "{}", client.text());
+    // The kernel has given it one of seventeen, as chance would have it.
+    let its = last.connections.len() as u64;
+    assert!(last.channels == 0 && its > 0, "{last:?}");
+    assert_eq!(last.on_tcp, [("slots".to_owned(), its)].into());
+    assert_eq!(others, 120 - its, "the others have channels");
 }

@@ -33,17 +33,26 @@ fn dp() -> Command {
 }
 
 #[test]
-fn it_is_started_without_the_shim_and_told() {
+fn it_is_refused_and_runs_anyway_without_the_shim() {
     let folder = TempDir::new();
     let program = program(&folder);
-    let (code, out, err) = said(dp().args(["run", "--"]).arg(&program));
+    let why =
+        ["uses the loader /lib/ld-musl-", "of musl", "the shim is for glibc's", "take its build for glibc"];
+    for dry in [&[][..], &["--dry-run"]] {
+        let (code, out, err) = said(dp().arg("run").args(dry).arg("--").arg(&program));
+        assert_eq!(code, Some(126), "{out}{err}");
+        assert!(!out.starts_with("ran"), "{out}");
+        let way_out = ["it was not started", "dp run --anyway starts it without the shim"];
+        for words in why.iter().chain(&way_out) {
+            assert!(err.contains(words), "{words:?} is not in {err:?}");
+        }
+    }
+    let (code, out, err) = said(dp().args(["run", "--anyway", "--"]).arg(&program));
     assert_eq!((code, out.as_str()), (Some(0), "ran\n"), "{err}");
-    for words in
-        ["uses the loader /lib/ld-musl-", "of musl", "the shim is for glibc's", "take its build for glibc"]
-    {
+    for words in why {
         assert!(err.contains(words), "{words:?} is not in {err:?}");
     }
-    let (code, out, err) = said(dp().args(["run", "--dry-run", "--"]).arg(&program));
+    let (code, out, err) = said(dp().args(["run", "--anyway", "--dry-run", "--"]).arg(&program));
     assert_eq!(code, Some(0), "{err}");
     assert!(out.contains("shim: none, ") && out.contains("of musl"), "{out}");
 }

@@ -187,3 +187,28 @@ fn list(json: bool) -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use dpfd::driver::kernel::network::{Interface, NartEntry};
+
+    use super::*;
+
+    #[test]
+    fn json_has_the_documented_fields() {
+        let network = Network {
+            nid: 1,
+            interfaces: vec![Interface { index: 2, name: "eth1".into(), mtu: 1500 }],
+            routes: vec![NartEntry { nid: 2, index: 2, mac: "02:00:5e:10:00:02".parse().unwrap() }],
+            counts: vec![("no-route".into(), 3)],
+        };
+        let json = serde_json::to_value(Listing::of(&network)).unwrap();
+        let expected = serde_json::json!({
+            "version": 1, "nid": 1, "interfaces": [{"name": "eth1", "mtu": 1500}],
+            "routes": [{"nid": 2, "interface": "eth1", "mac": "02:00:5e:10:00:02"}], "counts": {"no_route": 3},
+        });
+        assert_eq!(json, expected);
+        // Counters are dp(4)'s.
+        crate::page::documents(include_str!("../../../man/dp-device.8"), &json, &["counts"]);
+    }
+}

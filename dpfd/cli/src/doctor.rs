@@ -3,7 +3,7 @@
 mod advice;
 mod beyond;
 mod gateway;
-mod host;
+pub mod host;
 mod names;
 mod neighbours;
 pub mod process;

@@ -23,6 +23,9 @@ mod metrics;
 mod needs;
 mod node;
 mod origin;
+#[cfg(test)]
+#[path = "../tests/page/mod.rs"]
+mod page;
 mod pair;
 mod program;
 mod recv;

@@ -79,13 +79,23 @@ impl Check {
         let (rules, found) = load(self.file.as_ref()).map_err(|error| error.to_string())?;
         if self.json {
             let all = (0..rules.iter().len()).filter_map(|i| Line::of(&rules, i, Some(&found.source)));
-            say::text(&json(&all.collect::<Vec<_>>()))
+            say::text(&json(&Checked { version: VERSION, rules: all.collect() }))
         } else {
             let mut lines = Lines::default();
             list(&rules, Some(&found.source), &mut lines);
             lines.end()
         }
     }
+}
+
+/// Fields of JSON may be added; none changes its meaning while this stays.
+const VERSION: u32 = 1;
+
+/// What `check --json` prints.
+#[derive(Serialize)]
+struct Checked {
+    version: u32,
+    rules: Vec<Line>,
 }
 
 fn json(value: &impl Serialize) -> String {

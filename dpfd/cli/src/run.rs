@@ -10,7 +10,9 @@ use std::process::{Command, ExitCode};
 use dp_rules::config::{self, environment};
 use dp_rules::{Action, Direction, Place, Rule, RuleError, Rules};
 
-use crate::{program, shim};
+use crate::doctor::Verdict;
+use crate::program::Obstacle;
+use crate::{doctor, program, shim};
 
 mod inherited;
 mod plan;
@@ -19,7 +21,7 @@ mod plan;
 const USAGE: u8 = 2;
 /// dp itself is not complete: no shim.
 const FAILED: u8 = 125;
-/// The program is there and cannot be executed.
+/// The program is there and cannot be executed, or not with the shim.
 const NOT_EXECUTABLE: u8 = 126;
 /// The program is not there.
 const NOT_FOUND: u8 = 127;
@@ -45,6 +47,10 @@ pub struct Args {
     /// No channels for these addresses, in either direction, whatever else is given.
     #[arg(long, value_name = "ADDR[:PORT]")]
     not: Vec<Place>,
+
+    /// Run also a program that takes no shim, or would be harmed by it: on TCP, or without the shim.
+    #[arg(long)]
+    anyway: bool,
 
     /// Only tell what would be done: the program that is found, what keeps the shim out of it, and the rules that hold.
     #[arg(long)]
@@ -113,17 +119,46 @@ fn prepare(command: &mut Command, args: &Args) -> Result<(), Failure> {
     let preload = shim::preload(&shim, env::var_os("LD_PRELOAD")).map_err(|e| Failure::new(FAILED, e))?;
 
     let found = program::find(command.get_program(), env::var_os("PATH").as_deref());
-    let obstacle = found.as_deref().and_then(program::obstacle);
-    if let Some(obstacle) = &obstacle {
-        eprintln!(
+    let obstacle = found.as_deref().map(|program| obstacle(program, args)).transpose()?.flatten();
+    match &obstacle {
+        Some(obstacle) => eprintln!(
             "dp run: warning: {obstacle}; its connections stay on TCP; way out: {}",
             obstacle.way_out()
-        );
+        ),
+        None => warn_of_host(),
     }
     if !obstacle.is_some_and(|obstacle| obstacle.refuses_shim()) {
         command.env("LD_PRELOAD", preload);
     }
     Ok(())
+}
+
+/// What keeps the shim out of the program where it is to run all the same; otherwise that it will not.
+fn obstacle(program: &Path, args: &Args) -> Result<Option<Obstacle>, Failure> {
+    match program::obstacle_here(program, env::var_os("ASAN_OPTIONS").as_deref()) {
+        Some(obstacle) if !args.anyway => Err(refused(&obstacle)),
+        found => Ok(found),
+    }
+}
+
+fn refused(obstacle: &Obstacle) -> Failure {
+    let anyway = if obstacle.refuses_shim() {
+        "starts it without the shim"
+    } else {
+        "starts it on TCP, with the shim for what it starts itself"
+    };
+    let way_out = obstacle.way_out();
+    let message = format!("{obstacle}; it was not started; way out: {way_out}; dp run --anyway {anyway}");
+    Failure::new(NOT_EXECUTABLE, message)
+}
+
+/// Where no connection at all can become a channel, the program runs as ever.
+fn warn_of_host() {
+    let found = [doctor::host::kernel(), doctor::host::pages()];
+    for finding in found.iter().filter(|finding| finding.verdict != Verdict::Fine) {
+        let way_out = finding.way_out.as_deref().unwrap_or("none");
+        eprintln!("dp run: warning: {}; connections stay on TCP; way out: {way_out}", finding.text);
+    }
 }
 
 /// The shim takes something else for a number that cannot be, writes to no place that cannot be, and says nothing.

@@ -278,4 +278,17 @@ mod tests {
         let json = serde_json::to_value(&service).unwrap();
         assert_eq!((&json["unit"], &json["restart_name"]), (&"pg@.service".into(), &"pg@*.service".into()));
     }
+
+    #[test]
+    fn json_has_the_documented_fields() {
+        let home = Home::new(Some(&std::env::temp_dir()), false).unwrap();
+        let mut service = Service::look(&home, "nosuch-dp.service".into(), &[]).unwrap();
+        let shim = Shim::Loaded;
+        service.processes =
+            vec![Program { program: "nginx".into(), pid: 7, shim, version: None, is_due: false }];
+        let report = serde_json::to_value(Report { version: 1, dp: "0.1.0", units: vec![service] }).unwrap();
+        assert_eq!(report["units"][0]["processes"][0]["shim"], "loaded");
+        // Reasons are dp-preload(7)'s.
+        crate::page::documents(include_str!("../../../man/dp-status.1"), &report, &["on_tcp"]);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -16,8 +17,17 @@ fn asked(shell: &str, then: &str) -> Option<String> {
     let folder = Folder::new(shell);
     let script = folder.0.join("script");
     fs::write(&script, dp(shell)).unwrap();
+    // With the units of a system, and one of a user's manager.
+    let systemctl = folder.0.join("systemctl");
+    fs::write(&systemctl, SYSTEMCTL).unwrap();
+    fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("timeout");
-    command.args(["-s", "KILL", "60", shell, "-c", then]).env("SCRIPT", &script).env("HOME", &folder.0);
+    command
+        .args(["-s", "KILL", "60", shell, "-c", then])
+        .env("SCRIPT", &script)
+        .env("HOME", &folder.0)
+        .env("PATH", path);
     let out = command.output().expect("timeout, of Debian's coreutils");
     if out.status.code() == Some(127) {
         skip(&format!("completions of {shell}: no {shell} here"));
@@ -27,6 +37,14 @@ fn asked(shell: &str, then: &str) -> Option<String> {
     assert!(out.status.success(), "{}: {said}{}", out.status, String::from_utf8_lossy(&out.stderr));
     Some(said)
 }
+
+const SYSTEMCTL: &str = "#!/bin/sh
+case $*$1 in
+    --user*) echo 'player.service enabled enabled' ;;
+    *list-unit-files) printf 'nginx.service enabled enabled\nnginx-old.service masked\npg@.service disabled\n' ;;
+    *list-units) printf 'nginx.service loaded active running A server\npg@15-main.service loaded active running PostgreSQL\n' ;;
+esac
+";
 
 fn skip(reason: &str) {
     if let Some(list) = std::env::var_os("DP_SKIPS") {
@@ -56,7 +74,8 @@ fn bash_completes_verbs_options_values_and_programs() {
     const ASK: &str = r#"
         source "$SCRIPT"
         ask() {
-            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=() COMP_LINE="$*"
+            COMP_POINT=${#COMP_LINE}
             local way=$(complete -p dp | sed 's/.*-F \([^ ]*\).*/\1/')
             $way dp "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
             echo "$* = ${COMPREPLY[*]}"
@@ -64,9 +83,26 @@ fn bash_completes_verbs_options_values_and_programs() {
         ask dp re
         ask dp bench --s
         ask dp completions ''
+        ask dp ls --reason no-d
+        ask dp enable ngi
+        ask dp status --user-manager ''
+        ask dp disable --n
+        # bash cuts the word at @.
+        COMP_WORDS=(dp disable pg @ 15) COMP_CWORD=4 COMPREPLY=() COMP_LINE="dp disable pg@15" COMP_POINT=16
+        _dp_with_words dp 15 @
+        echo "cut = ${COMPREPLY[*]}"
         ask dp run -- bas
     "#;
     let Some(said) = asked("bash", ASK) else { return };
+    for line in [
+        "dp ls --reason no-d = no-door",
+        "dp enable ngi = nginx-old.service nginx.service",
+        "dp status --user-manager  = player.service",
+        "dp disable --n = --now",
+        "cut = 15-main.service",
+    ] {
+        assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    }
     assert!(said.starts_with("dp re = recv\ndp bench --s = --size --seconds\n"), "{said}");
     assert!(said.contains("bash zsh fish") && said.contains(" bash"), "{said}");
     let programs = said.lines().last().unwrap();
@@ -83,8 +119,19 @@ fn fish_completes_verbs_options_values_and_programs() {
         for line in 'dp re' 'dp bench --s' 'dp completions ' 'dp run -- bas'
             complete -C $line
         end
+        for line in 'dp enable ngi' 'dp status --user-manager ' 'dp disable pg@1' 'dp top --reason no-d'
+            echo $line = (complete -C $line | string match -r '^\S+')
+        end
     "#;
     let Some(said) = asked("fish", ASK) else { return };
+    for line in [
+        "dp enable ngi = nginx.service nginx-old.service",
+        "dp status --user-manager  = player.service",
+        "dp disable pg@1 = pg@15-main.service",
+        "dp top --reason no-d = no-door",
+    ] {
+        assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    }
     let words: Vec<&str> = said.lines().filter_map(|line| line.split('\t').next()).collect();
     assert!(words.starts_with(&["recv", "--seconds", "--size", "bash", "fish", "zsh"]), "{words:?}");
     assert!(words.contains(&"bash") && words.len() > 6, "{words:?}");
@@ -98,7 +145,9 @@ fn zsh_completes_verbs_options_and_programs() {
         zpty z zsh -f -i
         zpty -w z "autoload -U compinit; compinit -u -D; source $SCRIPT; unsetopt zle_bracketed_paste; PS1='GO''ON'"
         zpty -r z said '*GOON*'
-        for line answer ('dp rec' 'dp recv*' 'dp bench --sec' '--seconds*' 'dp run bas' 'bash*')
+        for line answer ('dp rec' 'dp recv*' 'dp bench --sec' '--seconds*' 'dp run bas' 'bash*' \
+            'dp enable pg@1' 'pg@15-main.service*' 'dp status --user-manager pl' 'player.service*' \
+            'dp disable nginx-' 'nginx-old.service*' 'dp ls --reason no-d' 'no-door*')
         do
             zpty -n -w z $line$'\t'
             zpty -r z said "*$answer"
@@ -107,7 +156,8 @@ fn zsh_completes_verbs_options_and_programs() {
         done
     "#;
     let Some(said) = asked("zsh", ASK) else { return };
-    assert_eq!(said, "dp rec: yes\ndp bench --sec: yes\ndp run bas: yes\n");
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() == 7 && lines.iter().all(|line| line.ends_with(": yes")), "{said}");
 }
 
 #[test]

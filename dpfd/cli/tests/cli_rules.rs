@@ -1,10 +1,14 @@
 //! `dp rules`, and `dp run --dry-run`: what they say of rules, and what they do about them.
 
+mod page;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+
+const PAGE: &str = include_str!("../../../man/dp-rules.1");
 
 struct Folder(PathBuf);
 
@@ -63,11 +67,11 @@ fn check_lists_rules_with_their_places_and_tells_what_is_wrong() {
     assert_eq!(folder.said("rules check"), listed);
     assert_eq!(folder.said(&format!("rules check {at}")), listed);
     let json: serde_json::Value = serde_json::from_str(&folder.said("rules check --json")).unwrap();
-    assert_eq!(json[1]["rule"], "channel any * program=a after=0");
-    assert_eq!(
-        (&json[1]["line"], &json[1]["column"], &json[1]["action"]),
-        (&2.into(), &22.into(), &"channel".into())
-    );
+    let rule = |rule: &str, action: &str, column: u32| serde_json::json!({"rule": rule, "action": action, "text": path, "line": 2, "column": column});
+    let expected =
+        [rule("tcp any localhost:1", "tcp", 1), rule("channel any * program=a after=0", "channel", 22)];
+    assert_eq!(json, serde_json::json!({"version": 1, "rules": expected}));
+    page::documents(PAGE, &json, &[]);
     folder.file("tcp any *:1");
     assert!(folder.said("rules check").ends_with("(added): channel any localhost\n"));
     folder.file("tcp any *\n\n  tcp any ::1");
@@ -118,7 +122,8 @@ fn explain_names_the_rule_that_decides_and_what_the_others_are_for() {
     let json: serde_json::Value =
         serde_json::from_str(&folder.said("rules explain --json redis-cli 127.0.0.1:6379")).unwrap();
     assert_eq!((&json["action"], &json["because"]["line"]), (&"channel".into(), &4.into()));
-    assert_eq!(json["passed_over"][0]["is_for"], "other ports");
+    assert_eq!((&json["version"], &json["passed_over"][0]["is_for"]), (&1.into(), &"other ports".into()));
+    page::documents(PAGE, &json, &[]);
     for wrong in ["x", "x 127.0.0.1", "x example.org:80", "--user no.such.user x 127.0.0.1:1"] {
         folder.failed(&format!("rules explain {wrong}"), &[], 2);
     }

@@ -1,5 +1,10 @@
 //! What `dp run` says of the environment before it becomes the program. The shim itself is silent.
 
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// `dp run` of a program that says "ran", with these variables.
@@ -95,4 +100,214 @@ fn the_program_begins_with_the_signals_and_descriptors_that_it_would_have_had() 
         assert!(!natively.is_empty(), "{script}");
         assert_eq!(under, natively, "{script}");
     }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("dp-run-{}-{name}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+
+    /// An executable file.
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    /// A program that says "ran" and what it has for `LD_PRELOAD`.
+    fn program(&self, name: &str, options: &[&str]) -> PathBuf {
+        self.program_with(name, options, "")
+    }
+
+    /// The same, with this beside it.
+    fn program_with(&self, name: &str, options: &[&str], beside: &str) -> PathBuf {
+        const SOURCE: &str = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { const char *preload = \
+                              getenv(\"LD_PRELOAD\"); return printf(\"ran %s\\n\", preload ? preload : \"alone\") < 0; }\n";
+        let (source, program) = (self.0.join("source.c"), self.0.join(name));
+        fs::write(&source, SOURCE.to_owned() + beside).unwrap();
+        let out = Command::new("cc").args(options).arg("-o").args([&program, &source]).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        program
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn skip(reason: &str) {
+    if let Some(list) = std::env::var_os("DP_SKIPS") {
+        let mut file = fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
+        writeln!(file, "SKIP: {reason}").expect("the list of skips");
+    }
+}
+
+const SHIM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+
+/// `dp run` with these options of this program.
+fn dp_run(options: &[&str], program: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_dp"), "run"]).args(options).arg("--").arg(program);
+    // No test sees a shim of whoever runs it.
+    command.env("DP_SHIM", SHIM).env_remove("LD_PRELOAD").env_remove("ASAN_OPTIONS");
+    command
+}
+
+fn said(command: &mut Command) -> (Option<i32>, String, String) {
+    let out = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (out.status.code(), text(out.stdout), text(out.stderr))
+}
+
+/// It is not run, and the same is told of a dry run; `words` tell why and the way out.
+#[track_caller]
+fn refused(program: &Path, words: &[&str]) {
+    for options in [&[][..], &["--dry-run"]] {
+        let (code, out, err) = said(&mut dp_run(options, program));
+        assert_eq!(code, Some(126), "{out}{err}");
+        assert!(!out.contains("ran "), "{out}");
+        for words in words.iter().chain(&["; it was not started; way out: ", "dp run --anyway starts it "]) {
+            assert!(err.contains(words), "{words:?} is not in {err:?}");
+        }
+    }
+}
+
+#[test]
+fn a_program_that_loads_no_shim_is_refused_and_runs_anyway() {
+    let folder = Folder::new("static");
+    let program = folder.program("static", &["-static"]);
+    let name = program.to_str().unwrap();
+    refused(
+        &program,
+        &[name, "is statically linked", "linked dynamically", "with the shim for what it starts"],
+    );
+    let (code, out, err) = said(&mut dp_run(&["--anyway"], &program));
+    assert_eq!((code, out), (Some(0), format!("ran {SHIM}\n")), "{err}");
+    assert!(err.contains("warning: ") && err.contains("is statically linked"), "{err}");
+    let (code, out, err) = said(&mut dp_run(&["--anyway", "--dry-run"], &program));
+    assert!(code == Some(0) && out.contains("in vain: ") && !out.contains("ran"), "{out}{err}");
+    let (code, out, err) = said(dp_run(&[], &program).env("DP_DISABLE", "1"));
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "ran alone\n", ""));
+
+    // A script is what its first line names.
+    let script = folder.script("script", &format!("#!{name} -x\n"));
+    refused(&script, &[name, "is statically linked"]);
+    let by_env = folder.script("by-env", &format!("#!/usr/bin/env {name}\n"));
+    refused(&by_env, &[name, "is statically linked"]);
+    let of_script = folder.script("of-script", &format!("#!{}\n", script.display()));
+    refused(&of_script, &[name, "is statically linked"]);
+}
+
+#[test]
+fn a_program_that_calls_past_the_c_library_or_is_for_another_machine_is_refused() {
+    const NOTE: &str = r#"__asm__(".pushsection .note.go.buildid,\"a\",@note\n.long 4,4,4\n.ascii \"Go\\0\\0abcd\"\n.popsection");"#;
+    let folder = Folder::new("others");
+    let of_go = folder.program_with("of-go", &[], NOTE);
+    refused(&of_go, &[of_go.to_str().unwrap(), "is a Go program", "with the shim for what it starts"]);
+    let mut other = fs::read(folder.program("own", &[])).unwrap();
+    other[18] ^= 0x7f;
+    let machine = folder.script("other", "");
+    fs::write(&machine, other).unwrap();
+    refused(&machine, &[machine.to_str().unwrap(), "another kind of machine", "starts it without the shim"]);
+    // What the C library makes of it, which takes it for a script, is not ours.
+    let (_, _, err) = said(&mut dp_run(&["--anyway"], &machine));
+    assert!(err.contains("warning: ") && err.contains("another kind of machine"), "{err}");
+}
+
+#[test]
+fn a_program_with_more_rights_than_its_caller_is_refused() {
+    let folder = Folder::new("setuid");
+    let program = folder.program("setuid", &[]);
+    if std::os::unix::fs::chown(&program, Some(4242), Some(4243)).is_err() {
+        return skip("dp run of setuid programs: giving a file away needs root");
+    }
+    for (mode, words) in [(0o4755, "is setuid (user 4242)"), (0o2755, "is setgid (group 4243)")] {
+        fs::set_permissions(&program, fs::Permissions::from_mode(mode)).unwrap();
+        refused(&program, &[program.to_str().unwrap(), words, "AmbientCapabilities="]);
+    }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let (code, _, err) = said(&mut dp_run(&[], &program));
+    assert_eq!(code, Some(0), "{err}");
+}
+
+/// The linker tells whether there is such a library.
+#[test]
+fn a_program_with_a_sanitizer_is_refused_unless_that_may_be_second() {
+    let folder = Folder::new("asan");
+    let source = folder.script("try.c", "int main(void) { return 0; }\n");
+    let options = ["-fsanitize=address", "-o"];
+    let tried = Command::new("cc").args(options).arg(folder.0.join("try")).arg(&source).output().unwrap();
+    if !tried.status.success() {
+        return skip("dp run of programs with AddressSanitizer: this compiler has none");
+    }
+    let program = folder.program("asan", &options[..1]);
+    refused(&program, &["needs libasan.so", "verify_asan_link_order=0", "starts it without the shim"]);
+    let (code, out, err) = said(&mut dp_run(&["--anyway"], &program));
+    assert_eq!((code, out.as_str()), (Some(0), "ran alone\n"), "{err}");
+    let (code, out, err) = said(dp_run(&[], &program).env("ASAN_OPTIONS", "verify_asan_link_order=0"));
+    assert_eq!((code, out), (Some(0), format!("ran {SHIM}\n")), "{err}");
+}
+
+/// Has a command run under a filter of system calls that does this to whoever calls memfd_create(2).
+fn under_filter(command: &mut Command, action: u32) {
+    let statement = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let filter = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_memfd_create as u32),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, action),
+        statement(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let install = move || {
+        let mut filter = filter;
+        let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+        // SAFETY: numbers, and a filter that outlives the calls.
+        let done = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) == 0
+        };
+        if done {
+            Ok(())
+        } else {
+            Err(std::io::Error::last_os_error())
+        }
+    };
+    // SAFETY: it makes two system calls and nothing else.
+    unsafe { command.pre_exec(install) };
+}
+
+#[test]
+fn a_filter_that_kills_what_the_shim_does_is_told_before_the_program_is_killed() {
+    let folder = Folder::new("filter");
+    let program = folder.program("ran", &[]);
+    for action in [libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_KILL_THREAD, libc::SECCOMP_RET_TRAP] {
+        let mut command = dp_run(&[], &program);
+        under_filter(&mut command, action);
+        let (code, out, err) = said(&mut command);
+        assert_eq!((code, out.as_str()), (Some(126), ""), "{action:x}: {err}");
+        for words in [
+            program.to_str().unwrap(),
+            "would be killed with the shim",
+            "memfd_create",
+            "Filters of system calls",
+            "dp run --anyway starts it without the shim",
+        ] {
+            assert!(err.contains(words), "{words:?} is not in {err:?}");
+        }
+    }
+    let mut command = dp_run(&["--anyway"], &program);
+    under_filter(&mut command, libc::SECCOMP_RET_KILL_PROCESS);
+    let (code, out, err) = said(&mut command);
+    assert_eq!((code, out.as_str()), (Some(0), "ran alone\n"), "{err}");
+    // By an error the shim is told, and leaves the connections on TCP.
+    let mut command = dp_run(&[], &program);
+    under_filter(&mut command, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
+    let (code, out, err) = said(&mut command);
+    assert_eq!((code, out), (Some(0), format!("ran {SHIM}\n")), "{err}");
 }

@@ -257,8 +257,8 @@ unsafe fn accepted(
             return new;
         }
         renew_rules();
-        let door = matches!(fdtable::get(fd), Entry::Listener(1..));
-        if !door && !state::unix_is_forbidden() && !rules::may_end(Direction::Listen) {
+        let door = door_of(fd);
+        if door == Err(None) && !rules::may_end(Direction::Listen) {
             return new;
         }
         let peer = if own {
@@ -291,25 +291,41 @@ fn listens(fd: c_int) -> bool {
     raw::getsockopt_int(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Ok(1) && tcp::is_tcp(fd)
 }
 
-/// A connection came in: a candidate if it is local and the rules want it; `door`: its client may find us. False: they do not
-/// want it at all, and it is over.
-fn admit(fd: c_int, peer: tcp::Addr, door: bool) -> bool {
+/// Whether clients of a listener may find us; why not, unless the rules want it so.
+fn door_of(listener: c_int) -> Result<(), Option<Reason>> {
+    match fdtable::get(listener) {
+        Entry::Listener(i) if door::is_one(i) => Ok(()),
+        Entry::Listener(i) => {
+            Err(door::missing(i).or_else(|| state::unix_is_forbidden().then_some(Reason::NoUnix)))
+        }
+        _ => Err(None),
+    }
+}
+
+/// A connection came in: a candidate if it is local and the rules want it, and there is a door. False: they do not want it at all,
+/// and it is over.
+fn admit(fd: c_int, peer: tcp::Addr, door: Result<(), Option<Reason>>) -> bool {
     let errno = super::errno();
     let stays = tcp::local(fd).is_none_or(|local| settle(fd, local, peer, door));
     super::fail(errno);
     stays
 }
 
-fn settle(fd: c_int, local: tcp::Addr, peer: tcp::Addr, door: bool) -> bool {
+fn settle(fd: c_int, local: tcp::Addr, peer: tcp::Addr, door: Result<(), Option<Reason>>) -> bool {
     let here = tcp::is_within_host(fd, || Some(local), peer);
     if rules::may_end(Direction::Listen) {
         let decision = rules::decide(Direction::Listen, local.ip(), local.port, here);
-        if decision.is_some_and(|decision| !enforce::may_come_in(&decision, here, door)) {
+        if decision.is_some_and(|decision| !enforce::may_come_in(&decision, here, door.is_ok())) {
             enforce::turn_away(fd);
             return false;
         }
     }
-    if !here || !(door || state::unix_is_forbidden()) {
+    if door == Err(None) {
+        return true;
+    }
+    if !here {
+        // That it is counted is all that comes of it.
+        let _ = wanted(Direction::Listen, local, false, || true);
         return true;
     }
     let Some(decision) = wanted(Direction::Listen, local, true, || true) else { return true };
@@ -318,8 +334,8 @@ fn settle(fd: c_int, local: tcp::Addr, peer: tcp::Addr, door: bool) -> bool {
         enforce::turn_away(fd);
         return false;
     }
-    if !door {
-        life::keep_plain(fd, Reason::NoUnix);
+    if let Err(Some(why)) = door {
+        life::keep_plain(fd, why);
     } else if tracked && !peer.is_loopback() && tcp::is_translated(fd, local) {
         life::keep_plain(fd, Reason::Nat);
     }

@@ -12,12 +12,12 @@ pub fn of(reason: Reason) -> Option<&'static str> {
             "dp rules explain PROGRAM ADDRESS names the rule: change it if it should be a channel (dp-preload.conf(5))"
         }
         Reason::Remote => "nothing to do for another host; for another network namespace of this one, share it (a pod's containers do)",
-        Reason::NoDoor => "start the server with dp run, a service by dp enable; where it has the shim, see whether its rules or its network namespace keep it out",
+        Reason::NoDoor => "start the server with dp run, a service by dp enable; where it has the shim, dp doctor of it tells whether a limit, its rules or its network namespace keep it out",
         Reason::NoOffer => "start the client with dp run, a service by dp enable; where it has the shim, see its rules",
         Reason::Owner => "somebody else answered than who has the connection: look for a proxy between the two",
         Reason::Version => "restart the older of the two programs",
         Reason::Memory => "raise RLIMIT_NOFILE, RLIMIT_AS or the memory limit of the control group",
-        Reason::Slots => "a limit of dp-preload(7), Limits, is reached: fewer programs in one family, or report it",
+        Reason::Slots => "a limit of dp-preload(7), Limits, is reached: fewer programs in one family or at one address, fewer addresses to listen at, or report it",
         Reason::Silent => "the other end has the shim and did not answer: see dp doctor of that program",
         Reason::Shared => "the program copied or passed the socket before it was connected; only it could do otherwise",
         Reason::Exec => "give the socket SOCK_CLOEXEC if the executed program does not need it",

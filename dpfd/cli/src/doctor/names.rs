@@ -77,10 +77,7 @@ fn executes(pid: u32, name: &[u8], interpreter: &Interpreter) -> bool {
     let file = interpreter.file.as_os_str().as_bytes();
     if last(file) == b"env" {
         // It has become the program that its words name, if they can be told from its options.
-        let words = interpreter.argument.split(|byte| byte.is_ascii_whitespace());
-        let mut words =
-            words.filter(|word| !word.is_empty() && !word.starts_with(b"-") && !word.contains(&b'='));
-        return words.next().is_none_or(|program| last(program) == last(name));
+        return interpreter.named().is_none_or(|program| last(program.as_bytes()) == last(name));
     }
     let file_of = |path: PathBuf| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
     let wanted = seen_by(pid, file);

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use dp_channel::family::Reason;
 use dp_rules::config::{self, Found, Source};
 use dp_rules::{Direction, Program, Question, Rules};
 
-use super::{process, Finding};
+use super::{advice, process, Finding};
 use crate::ls::families::{Family, State};
 use crate::ls::sockets::{Sockets, Within};
 use crate::rules::Line;
@@ -21,6 +22,7 @@ pub fn examine(pid: u32, family: &Family, families: &[Family], sockets: &mut Soc
         found.push(unfollowed(within.len()));
     }
     found.extend(of_other_versions(family, &within, families));
+    found.extend(by_other_ends(family, &within, families));
     found
 }
 
@@ -112,6 +114,36 @@ fn of_other_versions(family: &Family, within: &[Within], families: &[Family]) ->
     others.into_iter().map(finding).collect()
 }
 
+/// Connections that the other end keeps on TCP for a reason that this one cannot know.
+fn by_other_ends(family: &Family, within: &[Within], families: &[Family]) -> Vec<Finding> {
+    let reason_of = |family: &Family, own, other| {
+        let entry = family.connections.iter().find(|c| (c.local, c.peer) == (own, other))?;
+        Reason::ALL.iter().copied().find(|reason| entry.reason == Some(reason.word()))
+    };
+    // By these an end says that it was the other one.
+    let is_guess =
+        |reason| matches!(reason, Reason::NoDoor | Reason::NoOffer | Reason::Silent | Reason::PeerLeft);
+    let mut others: BTreeMap<(u32, &str, &str), (usize, Reason)> = BTreeMap::new();
+    for connection in within {
+        let own = reason_of(family, connection.own, connection.other);
+        if !own.is_none_or(is_guess) {
+            continue;
+        }
+        let has = |other: &&Family| other.processes.iter().any(|p| connection.with.contains(&p.pid));
+        let Some(other) = families.iter().find(has) else { continue };
+        let its = reason_of(other, connection.other, connection.own).filter(|reason| !is_guess(*reason));
+        if let (Some(its), Some(first)) = (its, other.processes.first()) {
+            others.entry((first.pid, &first.program, its.word())).or_insert((0, its)).0 += 1;
+        }
+    }
+    let finding = |((pid, program, word), (n, its)): ((u32, &str, &str), (usize, Reason))| {
+        let text = format!("{n} open with {program} ({pid}), which has them on TCP, {word}: {}", its.text());
+        let way_out = advice::of(its).unwrap_or("see dp doctor of that program");
+        Finding::note("other end", text, way_out)
+    };
+    others.into_iter().map(finding).collect()
+}
+
 /// `0.10.1` is behind `0.9.0`.
 fn numbers(version: &str) -> Vec<u32> {
     version.split(['.', '-', '+']).map_while(|n| n.parse().ok()).collect()
@@ -148,6 +180,37 @@ mod tests {
                 "1 open on TCP by DP_RULES:1:35: tcp connect localhost:9-10",
             ]
         );
+    }
+
+    #[test]
+    fn what_the_other_end_knows_is_told() {
+        let mut families = listing().families;
+        let mut client = families[0].clone();
+        client.processes.truncate(1);
+        (client.processes[0].pid, client.processes[0].program) = (90, "redis-cli".into());
+        client.connections.remove(0);
+        families[0].connections.remove(0);
+        let [own, other] = ["127.0.0.1:7000", "127.0.0.1:40000"].map(|end| end.parse().unwrap());
+        (client.connections[0].local, client.connections[0].peer) = (other, own);
+        let open = [within("127.0.0.1:40000", "127.0.0.1:7000", false, 71)];
+        for (ours, theirs, expected) in [
+            (
+                "no-door",
+                "slots",
+                Some("1 open with redis-server (71), which has them on TCP, slots: As many"),
+            ),
+            ("silent", "memory", Some("1 open with redis-server (71), which has them on TCP, memory: There")),
+            ("option", "slots", None),
+            ("peer-left", "no-offer", None),
+        ] {
+            client.connections[0].reason = Some(ours);
+            families[0].connections[0].reason = Some(theirs);
+            let told = by_other_ends(&client, &open, &families);
+            match expected {
+                Some(text) => assert!(told.len() == 1 && told[0].text.starts_with(text), "{told:?}"),
+                None => assert_eq!(told, [], "{ours}, {theirs}"),
+            }
+        }
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub fn own_name(pid: u32, family: &Family) -> String {
 
 /// A program that does not run, as far as can be seen: whether it could have the shim.
 pub fn of_file(file: &Path, runs_not: bool) -> Vec<Finding> {
-    if let Some(why) = program::obstacle(file) {
+    if let Some(why) = program::obstacle_here(file, std::env::var_os("ASAN_OPTIONS").as_deref()) {
         return vec![Finding::bad("program", why.to_string(), why.way_out())];
     }
     // Root, who asks before a rollout, does not meet what the user meets who will run the program.

@@ -1,3 +1,5 @@
+#![expect(unsafe_code, reason = "system calls between fork and exec, by which processes get surroundings")]
+
 use dp_channel::family::Reason;
 
 use super::*;
@@ -306,4 +308,106 @@ fn names_cannot_add_lines() {
     let findings = vec![Finding::bad("program", "/tmp/a\n  ok    shim: x is static", "b\nc")];
     let text = told(&[Examined { what: "/tmp/a\nb".into(), pid: None, findings }]);
     assert_eq!(text, "/tmp/a?b\n  BAD   program: /tmp/a?  ok    shim: x is static\n        -> b?c\n");
+}
+
+#[test]
+fn json_has_the_documented_fields() {
+    let findings = vec![Finding::bad("program", "it is static", "none"), Finding::fine("shim", "0.1.0")];
+    let examined = [Examined { what: "redis-server (71)".into(), pid: Some(71), findings }];
+    let listing = listing();
+    let printed = serde_json::to_value(Diagnosis::of(&examined, None)).unwrap();
+    let expected = serde_json::json!({
+        "version": 1, "dp": env!("CARGO_PKG_VERSION"),
+        "examined": [{"what": "redis-server (71)", "pid": 71, "findings": [
+            {"verdict": "bad", "about": "program", "text": "it is static", "way_out": "none"},
+            {"verdict": "fine", "about": "shim", "text": "0.1.0", "way_out": null},
+        ]}],
+    });
+    assert_eq!(printed, expected);
+    let report = serde_json::to_value(Diagnosis::of(&examined, Some(&listing))).unwrap();
+    assert!(report["rules"].is_object() && report["logs"].is_array(), "{report}");
+    for json in [printed, report] {
+        // These are dp-ls(1)'s and dp-rules(1)'s.
+        crate::page::documents(include_str!("../../../../man/dp-doctor.1"), &json, &["listing", "lines"]);
+    }
+}
+
+/// What is told of a process that has the shim, as far as is known, and was prepared by system calls before it became sleep(1).
+fn prepared(prepare: impl FnMut() -> std::io::Result<()> + Send + Sync + 'static) -> Vec<Finding> {
+    use std::os::unix::process::CommandExt;
+    let mut command = std::process::Command::new("/bin/sleep");
+    command.arg("60");
+    // SAFETY: each of these makes system calls and nothing else.
+    unsafe { command.pre_exec(prepare) };
+    let mut child = command.spawn().unwrap();
+    let mut families = listing().families;
+    (families[0].processes[0].pid, families[0].shim) = (child.id(), Some(env!("CARGO_PKG_VERSION").into()));
+    let found = process::examine(child.id(), &families);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    found
+}
+
+fn done(call: i32) -> std::io::Result<()> {
+    if call < 0 {
+        Err(std::io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_surroundings_of_a_process_are_told() {
+    let limited = |limit, to| {
+        move || {
+            let limits = libc::rlimit { rlim_cur: to, rlim_max: to };
+            // SAFETY: plain data, which the call reads.
+            done(unsafe { libc::setrlimit(limit, &limits) })
+        }
+    };
+    let ring = || {
+        let parameters = [0u8; 120];
+        // SAFETY: memory as long as the call's structure, and numbers.
+        let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_ptr()) } as i32;
+        done(fd)?;
+        // SAFETY: numbers: the program has it, too.
+        done(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })
+    };
+    let filter = || {
+        let allow = libc::sock_filter { code: 6, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
+        let program = libc::sock_fprog { len: 1, filter: (&raw const allow).cast_mut() };
+        // SAFETY: numbers, and a filter that outlives the calls.
+        done(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+        // SAFETY: as above.
+        done(unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) })
+    };
+    // SAFETY: a number.
+    let namespace = || done(unsafe { libc::unshare(libc::CLONE_NEWNET) });
+    let about = |found: &[Finding], about: &str| {
+        found.iter().find(|finding| finding.about == about).map(|finding| finding.text.clone())
+    };
+    let quiet = prepared(limited(libc::RLIMIT_NOFILE, u64::from(crate::needs::FEW_FILES as u32)));
+    for surrounding in ["limits", "io_uring", "network"] {
+        assert_eq!(about(&quiet, surrounding), None, "{quiet:?}");
+    }
+    let found = prepared(limited(libc::RLIMIT_NOFILE, 100));
+    assert_eq!(about(&found, "limits").as_deref(), Some("it may have 100 descriptors"), "{found:?}");
+    let found = prepared(limited(libc::RLIMIT_AS, 1 << 30));
+    assert_eq!(about(&found, "limits").as_deref(), Some("it may have 1024 MiB of addresses"), "{found:?}");
+    let found = prepared(filter);
+    assert!(about(&found, "seccomp").is_some_and(|text| text.contains("a filter")), "{found:?}");
+    // SAFETY: null memory, which the kernel refuses, if it makes rings at all.
+    let refused = unsafe { libc::syscall(libc::SYS_io_uring_setup, 1, 0) };
+    assert_eq!(refused, -1);
+    if matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {
+        skip("no io_uring may be made here");
+    } else {
+        let found = prepared(ring);
+        assert!(about(&found, "io_uring").is_some_and(|text| text.contains("has one")), "{found:?}");
+    }
+    if !nix::unistd::geteuid().is_root() {
+        return skip("a network namespace takes root");
+    }
+    let found = prepared(namespace);
+    assert!(about(&found, "network").is_some_and(|text| text.contains("another network")), "{found:?}");
 }

@@ -1,5 +1,6 @@
 //! Which lines are wanted.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::Parser;
 use dp_channel::family::Reason;
 use dp_rules::Pattern;
@@ -20,7 +21,7 @@ pub struct Filter {
     #[arg(long, value_delimiter = ',', value_parser = Connection::STATES)]
     state: Vec<String>,
     /// Only connections that are on TCP for these reasons, which dp-preload(7) explains.
-    #[arg(long, value_delimiter = ',', value_parser = reason)]
+    #[arg(long, value_delimiter = ',', value_parser = reasons())]
     reason: Vec<&'static str>,
 }
 
@@ -34,11 +35,11 @@ pub fn pattern(text: &str) -> Result<Pattern, String> {
     Pattern::new(text).ok_or_else(|| known.into())
 }
 
-fn reason(text: &str) -> Result<&'static str, String> {
+/// Shells complete what it knows.
+fn reasons() -> impl TypedValueParser<Value = &'static str> {
     let words = || Reason::ALL.iter().filter(|&&reason| reason != Reason::None).map(|reason| reason.word());
-    words()
-        .find(|&word| word == text)
-        .ok_or_else(|| format!("one of {}", words().collect::<Vec<_>>().join(", ")))
+    PossibleValuesParser::new(words())
+        .map(move |text| words().find(|&word| word == text).expect("one of these"))
 }
 
 /// Bytes that the kernel keeps of a program's name.

@@ -1,6 +1,3 @@
-#[path = "../../tests/page/mod.rs"]
-mod page;
-
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -10,6 +7,7 @@ use dp_channel::tcp::Addr;
 
 use super::families::{address, Connection, Program};
 use super::*;
+use crate::page;
 
 fn addr(ip: &str, port: u16, scope: u32) -> Addr {
     let ip = match ip.parse().unwrap() {
@@ -131,28 +129,11 @@ fn json_has_the_documented_fields() {
         "gateway": null,
     });
     assert_eq!(json, expected);
-    documented(&json);
-    documented(
-        &serde_json::json!({ "gateway": serde_json::from_str::<serde_json::Value>(GATEWAY).unwrap() }),
-    );
-}
-
-/// Each name in it stands in a list of dp-ls(1), but for reasons, which dp-preload(7) has.
-fn documented(of: &serde_json::Value) {
-    let page = include_str!("../../../../man/dp-ls.1");
-    // The page describes their fields in lines that are indented further.
-    let words = page::fields(page, 8);
-    match of {
-        serde_json::Value::Object(fields) => {
-            for (field, value) in fields {
-                assert!(words.contains(&field.as_str()), "dp-ls(1) does not tell of {field}");
-                if field != "on_tcp" {
-                    documented(value);
-                }
-            }
-        }
-        serde_json::Value::Array(all) => all.iter().for_each(documented),
-        _ => {}
+    let gateway =
+        serde_json::json!({ "gateway": serde_json::from_str::<serde_json::Value>(GATEWAY).unwrap() });
+    for of in [json, gateway] {
+        // Reasons are dp-preload(7)'s.
+        page::documents(include_str!("../../../../man/dp-ls.1"), &of, &["on_tcp"]);
     }
 }
 

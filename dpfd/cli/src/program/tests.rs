@@ -69,6 +69,65 @@ fn programs_without_a_loader_of_glibc_are_told_apart() {
     assert_eq!(reason("machine", &other), Some(Reason::OtherMachine));
 }
 
+/// One that needs this library, as its table of dynamic entries says, which lies behind the names.
+fn needing(library: &str) -> Vec<u8> {
+    const LOADER: &[u8] = b"/lib64/ld-linux-x86-64.so.2\0";
+    const HEADERS: [u32; 3] = [PT_INTERP, PT_LOAD, PT_DYNAMIC];
+    const ADDRESS: u64 = 0x40_0000;
+    let names = 64 + HEADERS.len() * 56;
+    let text = [LOADER, b"\0", library.as_bytes(), b"\0"].concat();
+    let table = names + text.len();
+    let entries = [(DT_NEEDED, LOADER.len() as u64 + 1), (DT_STRTAB, ADDRESS + names as u64), (0, 0)];
+    let mut data = fs::read("/proc/self/exe").unwrap()[..64].to_vec();
+    data[32..40].copy_from_slice(&64u64.to_ne_bytes());
+    data[54..56].copy_from_slice(&56u16.to_ne_bytes());
+    data[56..58].copy_from_slice(&(HEADERS.len() as u16).to_ne_bytes());
+    for kind in HEADERS {
+        let (at, len) = match kind {
+            PT_INTERP => (names, LOADER.len()),
+            PT_LOAD => (0, table),
+            _ => (table, entries.len() * 16),
+        };
+        data.extend(kind.to_ne_bytes());
+        data.extend([0; 4]);
+        data.extend([at as u64, ADDRESS + at as u64, 0, len as u64, 0, 0].map(u64::to_ne_bytes).concat());
+    }
+    data.extend(text);
+    data.extend(entries.map(|(tag, value)| [tag.to_ne_bytes(), value.to_ne_bytes()].concat()).concat());
+    data
+}
+
+#[test]
+fn a_program_that_ends_with_a_library_before_its_sanitizer_is_told() {
+    assert_eq!(reason("plain", &needing("libc.so.6")), None);
+    let made = Made::new("asan", &needing("libasan.so.8"));
+    let told = obstacle(&made.0).unwrap();
+    assert_eq!(told.reason, Reason::Sanitizer("libasan.so.8".into()));
+    assert!(told.refuses_shim() && told.to_string().contains("needs libasan.so.8"), "{told}");
+    let options = |text: &str| obstacle_here(&made.0, Some(OsStr::new(text)));
+    assert_eq!(options("detect_leaks=0:verify_asan_link_order=0"), None);
+    assert!(options("detect_leaks=0").is_some());
+    for len in 64..needing("libasan.so.8").len() {
+        let cut = reason("cut-asan", &needing("libasan.so.8")[..len]);
+        assert!(!matches!(cut, Some(Reason::Go | Reason::OtherLoader(_))), "{len}: {cut:?}");
+    }
+}
+
+#[test]
+fn the_program_that_env_is_to_find_is_looked_at() {
+    let program = Made::new("by-env", &elf(1, b""));
+    let path = program.0.display();
+    for (line, expected) in [
+        (format!("#!/usr/bin/env {path}\n"), Some(Reason::Static)),
+        (format!("#! /usr/bin/env -S A=1 {path} -x\n"), Some(Reason::Static)),
+        ("#!/usr/bin/env sh\n".into(), None),
+        ("#!/usr/bin/env no-such-program\n".into(), None),
+        ("#!/usr/bin/env\n".into(), None),
+    ] {
+        assert_eq!(reason("env", line.as_bytes()), expected, "{line}");
+    }
+}
+
 #[test]
 fn broken_files_are_left_to_the_kernel() {
     let whole = elf(PT_INTERP, b"/lib64/ld-linux-x86-64.so.2\0");

@@ -9,7 +9,7 @@ use dp_edge::sys::process;
 use dp_rules::{cgroup, Direction, Files, Names, Program, Question, Rules};
 use serde::Serialize;
 
-use super::{json, load, Line};
+use super::{json, load, Line, VERSION};
 use crate::say::{self, Lines};
 
 #[derive(clap::Args)]
@@ -81,6 +81,7 @@ fn unit(text: &str) -> Result<String, String> {
 /// The answer in words.
 #[derive(Serialize)]
 struct Answer {
+    version: u32,
     action: &'static str,
     /// What the rule says of channels, as it is written.
     settings: Option<String>,
@@ -134,6 +135,7 @@ fn answer(rules: &Rules, question: &Question, line: impl Fn(usize) -> Option<Lin
     let settings = decision.settings.to_string();
     let passed = rules.passed_over(question);
     Answer {
+        version: VERSION,
         action: decision.action.word(),
         settings: Some(settings.trim().to_string()).filter(|text| !text.is_empty()),
         because: decision.because.and_then(&line),

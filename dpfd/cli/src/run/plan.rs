@@ -6,7 +6,7 @@ use std::path::Path;
 use dp_rules::config;
 use dp_rules::Rules;
 
-use super::{cannot_execute, check_variables, Args, Failure, FAILED, USAGE};
+use super::{cannot_execute, check_variables, obstacle, Args, Failure, FAILED, USAGE};
 use crate::rules::list;
 use crate::say::Lines;
 use crate::{program, shim};
@@ -34,7 +34,7 @@ pub fn tell(args: &Args) -> Result<(), Failure> {
     };
     let shim = shim::find().map_err(|error| Failure::new(FAILED, error))?;
     let preload = shim::preload(&shim, env::var_os("LD_PRELOAD")).map_err(|e| Failure::new(FAILED, e))?;
-    match found.as_deref().and_then(program::obstacle) {
+    match found.as_deref().map(|program| obstacle(program, args)).transpose()?.flatten() {
         Some(obstacle) if obstacle.refuses_shim() => lines.say(format!("shim: none, {obstacle}")),
         Some(obstacle) => {
             lines.say(format!("shim: LD_PRELOAD={}, in vain: {obstacle}", preload.to_string_lossy()));

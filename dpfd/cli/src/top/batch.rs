@@ -71,7 +71,7 @@ fn tables(args: &Args, look: &Look, rows: &[Row]) -> String {
 }
 
 /// A line for each row; one before them says when that was.
-fn objects(look: &Look, rows: &[Row]) -> String {
+pub(super) fn objects(look: &Look, rows: &[Row]) -> String {
     let mut objects =
         vec![json!({"kind": "look", "version": 1, "unix_seconds": look.unix_seconds, "said": look.said})];
     objects.extend(rows.iter().map(|row| to_value(row).expect("plain data")));

@@ -98,7 +98,7 @@ fn what_cannot_be_is_refused_with_a_reason() {
         ("--latency localhost:7000", "invalid socket address"),
         ("--latency 127.0.0.1", "invalid socket address"),
         ("--state live", "possible values: new, offered"),
-        ("--reason none", "one of "),
+        ("--reason none", "possible values: "),
         ("--pid redis", "the number of a process, as ps shows it"),
         ("--program a/b", "without white space"),
         ("--batch 1 --batch 2", "cannot be used multiple times"),

@@ -13,6 +13,26 @@ pub fn words(page: &str) -> Vec<&str> {
     lists(page).flat_map(|list| list.split(|c: char| c != '_' && !c.is_ascii_alphanumeric())).collect()
 }
 
+/// Each name in it stands in a list of the page. What lies in fields that are named in `free` has names of its own.
+#[track_caller]
+pub fn documents(page: &str, of: &serde_json::Value, free: &[&str]) {
+    // The page describes fields of fields of fields in lines that are indented so far; what is further in goes on with a line.
+    const DEEPEST: usize = 8;
+    match of {
+        serde_json::Value::Object(all) => {
+            let told = fields(page, DEEPEST);
+            for (field, value) in all {
+                assert!(told.contains(&field.as_str()), "the page does not tell of {field}");
+                if !free.contains(&field.as_str()) {
+                    documents(page, value, free);
+                }
+            }
+        }
+        serde_json::Value::Array(all) => all.iter().for_each(|one| documents(page, one, free)),
+        _ => {}
+    }
+}
+
 fn lists(page: &str) -> impl Iterator<Item = &str> {
     page.split(".Bd -literal").skip(1).filter_map(|rest| rest.split(".Ed").next())
 }

@@ -26,11 +26,11 @@ reasons! {
     None = 0, "-", "Nothing keeps it on TCP.";
     Rules = 1, "rules", "The rules leave this address on TCP.";
     Remote = 2, "remote", "The other end is not on this host, or in another network namespace of it.";
-    NoDoor = 3, "no-door", "The server does not run under the shim.";
+    NoDoor = 3, "no-door", "The server has no door at its address: it does not run under the shim, or could not have one.";
     Owner = 4, "owner", "Who answered at the door, or came through it, does not hold the other end of the connection.";
     Version = 5, "version", "The other side speaks another version of the channel protocol.";
     Memory = 6, "memory", "There was no memory or no descriptor for the rings.";
-    Slots = 7, "slots", "All slots for connections are in use.";
+    Slots = 7, "slots", "As many connections, programs or addresses as the shim can track are in use.";
     Silent = 8, "silent", "The other side never took the offer.";
     NoOffer = 9, "no-offer", "The client made no offer: it does not run under the shim.";
     Shared = 10, "shared", "Other descriptors stand for the socket, or may.";

@@ -29,6 +29,14 @@ fn both_directions_stand_beside_each_other() {
 }
 
 #[test]
+fn lines_of_json_have_the_documented_fields() {
+    let (ends, told) = told();
+    let all = objects(ends, &told);
+    assert!(all.len() == 2 && all[0]["histogram"][0]["portions"].as_u64().is_some(), "{all:?}");
+    crate::page::documents(include_str!("../../../../../man/dp-top.1"), &all.into(), &[]);
+}
+
+#[test]
 fn where_there_is_little_room_the_ends_are_put_together() {
     let (ends, told) = told();
     let all = pane(ends, &told, 80, 40);
