@@ -102,7 +102,7 @@ impl Nart {
                 // two networks are the same at both nodes.
                 let before = node.routes[..place].iter().filter(|other| fits(other, address)).count();
                 let own = this.routes.iter().enumerate().filter(|(_, own)| fits(own, address)).nth(before)?.0;
-                Some((own, *address, graph.security(address.route())))
+                Some((own, address.as_seen_from(&this.routes[own]), graph.security(address.route())))
             };
             let ways: Vec<_> = node.routes.iter().enumerate().filter_map(way).collect();
             let edges = graph.edges.iter().filter(|edge| (edge.from.nid, edge.to.nid) == (nid, node.nid));
@@ -163,7 +163,9 @@ impl Nart {
 /// Whether frames to that address can leave from this one.
 fn fits(own: &PeerAddr, other: &PeerAddr) -> bool {
     match (own, other) {
-        (PeerAddr::Udp(own), PeerAddr::Udp(other)) => own.is_ipv4() == other.is_ipv4(),
+        (PeerAddr::Udp(v), PeerAddr::Udp(w)) => {
+            v.is_ipv4() == w.is_ipv4() && own.is_link_local() == other.is_link_local()
+        }
         _ => own.route() == other.route(),
     }
 }

@@ -3,6 +3,7 @@
 mod account;
 mod foreign;
 mod inside;
+mod ipv6;
 mod kit;
 mod namespaces;
 mod redirected;
