@@ -1,6 +1,6 @@
 //! A flow between one endpoint here and one there, with what waits on both of its sides.
 
-use dp_flow::{Address, Config, Counts, Event, Flow, Invalid, Place, Refused, State};
+use dp_flow::{Address, Config, Counts, Event, Flow, Invalid, Link, Place, Refused, State};
 use dp_graph::trust::{Users, NOBODY};
 use dpfd::driver::user::deposit::Deposit;
 use dpfd::{Addr, Dpid, Nid};
@@ -210,7 +210,9 @@ impl<M: Message> Traffic<M> {
     /// A program here sends.
     pub fn send(&mut self, now: u64, message: M) {
         self.used = now;
-        self.is_mixed |= message.route() != 0;
+        if message.route() != 0 && !core::mem::replace(&mut self.is_mixed, true) {
+            self.flow.set_link(None);
+        }
         if self.sends_raw {
             return self.send_raw(now, message);
         }
@@ -399,8 +401,10 @@ impl<M: Message> Traffic<M> {
     }
 
     /// Its frames go by the way at that place from now on, on which a question was answered in `shortest` nanoseconds, once; 0: none
-    /// was. Of one whose messages name several nobody knows which one an answer is of.
-    pub fn goes_by(&mut self, now: u64, place: usize, shortest: u64) {
+    /// was. Of one whose messages name several nobody knows which one an answer is of, nor is any of their links the one that it
+    /// could fill.
+    pub fn goes_by(&mut self, now: u64, place: usize, shortest: u64, link: Option<Link>) {
+        self.flow.set_link(link.filter(|_| !self.is_mixed));
         let is_other = self.way.replace(place).is_some_and(|former| former != place);
         if is_other && !self.is_mixed {
             self.flow.way_changed(now, shortest);

@@ -99,7 +99,8 @@ fn what_frames_are_to_be_is_the_routes() {
 
 #[test]
 fn edges_name_routes_and_routes_map_users() {
-    let text = THREE.replace("security = \"none\"", "users = \"map\"\nmap = [\"1000:5\"]")
+    let text = THREE
+        .replace("security = \"none\"", "users = \"map\"\nmap = [\"1000:5\"]\nspeed = \"2.5Gbit\"")
         + r#"
 [security]
 key = "a.key"
@@ -131,6 +132,8 @@ raw = true
     assert!(Nart::of(&graph, 2).unwrap().others[0].wishes.is_empty(), "the way back is another edge");
     assert_eq!(nart.users("udp").here(1000), 5);
     assert_eq!(nart.users("eth"), Users::Squash);
+    assert_eq!(nart.speed("udp").map(Speed::bytes), Some(312_500_000));
+    assert_eq!(nart.speed("eth"), None);
 }
 
 #[test]
