@@ -5,6 +5,7 @@ mod foreign;
 mod inside;
 mod ipv6;
 mod kit;
+mod memory;
 mod namespaces;
 mod redirected;
 mod soak;
