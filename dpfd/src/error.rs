@@ -76,6 +76,23 @@ pub enum Error {
     /// EACCES: the endpoint belongs to a user who does not let this one send.
     #[error("endpoint {0} belongs to another user")]
     Denied(Addr),
+    /// EACCES: the gateway of this node belongs to a user who does not let this one send by it.
+    #[error(
+        "the gateway of this node is another user's, and takes nothing for endpoint {0} from this one: let that user, or root, run \
+         this program, or start a gateway of this user's as a node of its own, in another DP_RUNTIME_DIR"
+    )]
+    NotItsGateway(Addr),
+    /// EACCES: the gateway of this node has a strict graph without that edge.
+    #[error(
+        "the graph of this node's gateway is strict and has no edge {from} -> {to}; add it, and start the gateways again, or send \
+         along another edge"
+    )]
+    NoEdge {
+        /// The sender.
+        from: Addr,
+        /// Where it would send.
+        to: Addr,
+    },
     /// EACCES: the graph is strict, and has no such edge.
     #[error(
         "the graph in DP_GRAPH is strict and has no edge {from} -> {to}; add it to the file that this was compiled from, and \
@@ -196,7 +213,8 @@ impl Error {
             Error::TooManyPieces { .. } => libc::EINVAL,
             Error::BadPool(_) | Error::BadOption(_) | Error::BadDriver(_) => libc::EINVAL,
             Error::InUse(_) | Error::HasGateway { .. } => libc::EADDRINUSE,
-            Error::Privileged(_) | Error::Denied(_) | Error::NotInGraph { .. } => libc::EACCES,
+            Error::Privileged(_) | Error::Denied(_) | Error::NotItsGateway(_) => libc::EACCES,
+            Error::NotInGraph { .. } | Error::NoEdge { .. } => libc::EACCES,
             Error::NoneFree => libc::ENFILE,
             Error::Folder { errno, .. }
             | Error::System { errno, .. }

@@ -140,8 +140,11 @@ impl Sender {
         let (since, mut nap) = (Instant::now(), LOOK[0]);
         while self.left() > 0 {
             not_ended()?;
-            if self.endpoint.stat().denied > 0 {
-                return Err(Stop::Failed(Error::Denied(self.to).to_string()));
+            let why = self.endpoint.why_denied(self.to);
+            // The kernel driver only counts.
+            let of_kernel = || (self.endpoint.stat().denied > 0).then_some(Error::Denied(self.to));
+            if let Some(why) = why.or_else(of_kernel) {
+                return Err(Stop::Failed(why.to_string()));
             }
             self.in_time(since)?;
             std::thread::sleep(nap);

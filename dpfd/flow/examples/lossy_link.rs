@@ -35,7 +35,7 @@ fn main() {
         let mut configs = configs(7);
         for config in &mut configs {
             config.part_max = PART;
-            config.link = paced.then_some(SPEED);
+            config.link = paced.then_some(dp_flow::Link { speed: SPEED, around: 38 });
         }
         let link = Link { lost, delay: 40 * US, speed: Some(SPEED), queue: 64 << 10, ..Link::GOOD };
         let mut world = World::<128>::new(configs, link, 7);

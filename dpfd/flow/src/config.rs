@@ -25,6 +25,21 @@ pub struct Place {
     pub taken: u32,
 }
 
+/// The link that frames leave by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Link {
+    /// Its speed, bytes in a second.
+    pub speed: u64,
+    /// What it carries around each frame, bytes. 38 for Ethernet (preamble, header, checksum and gap), 66 with UDP and IPv4
+    /// inside.
+    pub around: u16,
+}
+
+impl Link {
+    /// Where nobody says what is around frames: Ethernet.
+    pub(crate) const AROUND: u16 = 38;
+}
+
 /// What a flow is told when it is made. Both ends need not be told the same.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Config {
@@ -44,12 +59,9 @@ pub struct Config {
     /// most that [`Flow::set_part_max`](crate::Flow::set_part_max) can say later; with several routes it is that of the shortest
     /// frames.
     pub part_max: u16,
-    /// The link's speed, bytes in a second, at which frames are paced; nothing: it is learned from what is
-    /// acknowledged, if `share` is on, else frames leave as fast as the other end takes them.
-    pub link: Option<u64>,
-    /// What the link carries around each frame, bytes, for pacing. 38 for Ethernet (preamble, header, checksum and gap),
-    /// 66 with UDP and IPv4 inside.
-    pub around: u16,
+    /// The link at whose speed frames are paced, until [`Flow::set_link`](crate::Flow::set_link) says another; nothing: it is
+    /// learned from what is acknowledged, if `share` is on, else frames leave as fast as the other end takes them.
+    pub link: Option<Link>,
     /// Whether losses on a crowded link slow this end down, so that several senders share it. On.
     pub share: bool,
     /// An idle flow asks whether the peer is there after this time, nanoseconds; 0: never. 1 s.
@@ -85,7 +97,6 @@ impl Config {
             first_number: 0,
             part_max: 1400,
             link: None,
-            around: 38,
             share: true,
             keepalive: 1_000_000_000,
             dead_after: 5_000_000_000,

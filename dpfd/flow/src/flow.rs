@@ -5,7 +5,7 @@ use dp_abi::frame2::{Header, FLAG_ASK};
 use dp_abi::MESSAGE_MAX;
 
 use crate::ack::Ack;
-use crate::config::{Config, Invalid, Place};
+use crate::config::{Config, Invalid, Link, Place};
 use crate::congestion::Congestion;
 use crate::count::{add, Counts, Refused};
 use crate::frame::{self, Body, Hello, Piece};
@@ -98,7 +98,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             ack: Ack::new(config.ack_delay, config.ack_every),
             rtt: Rtt::new(config.timeout, config.shortest),
             congestion: Congestion::new(W as u32),
-            pace: Pace::new(config.link),
+            pace: Pace::new(config.link.map(|link| link.speed)),
             resume: config.resume,
             peer: 0,
             peer_part_max: config.part_max,
@@ -173,6 +173,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         // It may have been doubled while the former one was silent.
         let latest = now.saturating_add(self.rtt.timeout());
         self.repeat_at = self.repeat_at.map(|at| at.min(latest));
+    }
+
+    /// Frames leave by this link from now on, at its speed; nothing: that is learned.
+    pub fn set_link(&mut self, link: Option<Link>) {
+        if self.config.link != link {
+            self.config.link = link;
+            self.pace.tell(link.map(|link| link.speed));
+        }
+    }
+
+    /// What the link carries around each frame, bytes.
+    fn around(&self) -> usize {
+        self.config.link.map_or(Link::AROUND, |link| link.around).into()
     }
 
     /// This end begins anew by itself: what there is of a message that was not taken as a whole, and what is kept behind it, is void, and the
@@ -342,7 +355,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         }
         if news.took.is_some() && self.config.share {
             // As the link sees them.
-            let frame = frame::frame_max(self.peer_part_max) + usize::from(self.config.around);
+            let frame = frame::frame_max(self.peer_part_max) + self.around();
             let window = u64::from(self.congestion.window()) * frame as u64;
             let twice = self.congestion.is_probing() || !self.rtt.is_queueing();
             self.pace.learn(if twice { 2 * window } else { window }, self.rtt.smoothed());

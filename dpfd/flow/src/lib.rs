@@ -137,7 +137,7 @@ mod window;
 
 #[cfg(kernel_tests)]
 pub use cases::ALL as CASES;
-pub use config::{Address, Config, Invalid, Place};
+pub use config::{Address, Config, Invalid, Link, Place};
 pub use count::{Counts, Refused};
 pub use flow::{Down, Event, Flow, NotSent, Source, State};
 #[cfg(feature = "crc")]

@@ -30,6 +30,11 @@ impl Pace {
         Pace { link: link.map(at_least_one), told: link.is_some(), next: 0 }
     }
 
+    /// The link's speed is this from now on; nothing: it is learned anew. What has left is still on its way.
+    pub fn tell(&mut self, link: Option<u64>) {
+        (self.link, self.told) = (link.map(at_least_one), link.is_some());
+    }
+
     /// Where nobody said how quick the link is: so many bytes may leave in a round trip, nanoseconds, and not all at once, which
     /// would fill short queues up and take deep ones from others.
     pub fn learn(&mut self, bytes: u64, round_trip: u64) {
@@ -84,6 +89,7 @@ pub(crate) mod tests {
         a_pause_is_not_saved_up
         what_arrives_in_a_round_trip_leaves_in_one
         without_a_speed_nothing_waits
+        a_speed_that_is_told_later_holds_from_then_on
     }
 
     /// What a sender that has always something to send sends in a second, and the moment at which it stops.
@@ -147,6 +153,18 @@ pub(crate) mod tests {
         pace.learn(u64::MAX, 0);
         pace.sent(1_000_000_000, 1);
         assert!(!pace.is_open(1_000_000_000));
+    }
+
+    fn a_speed_that_is_told_later_holds_from_then_on() {
+        let mut pace = Pace::new(None);
+        pace.learn(1_000_000, 1_000_000);
+        pace.tell(Some(12_500_000));
+        let (bytes, now) = in_a_second(&mut pace);
+        assert!((12_500_000..12_500_000 + 12_500 + 2 * 1538).contains(&bytes), "{bytes} in a second");
+        pace.tell(None);
+        assert!(pace.is_learned() && pace.is_open(now));
+        pace.sent(now, 1 << 20);
+        assert!(pace.is_open(now), "nothing is known yet");
     }
 
     fn without_a_speed_nothing_waits() {

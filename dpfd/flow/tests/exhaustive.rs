@@ -1,6 +1,6 @@
-//! All that can happen to a few frames between two flows with windows of four: every order in which they arrive, with
-//! each of them lost, each come twice, each time-out and each restart at every moment, as far as the counts below go.
-//! States that were seen are not looked at again.
+//! All that can happen to a few frames between two flows with windows of up to four, which is what the receiver has memory for:
+//! every order in which they arrive, with each of them lost, each come twice, each time-out and each restart at every moment, as far
+//! as the counts below go. States that were seen are not looked at again.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::HashSet;
@@ -11,6 +11,8 @@ use dp_flow::{crc32c, Address, Config, Event, Flow, Outgoing, Part};
 const A: Address = Address { nid: 1, dpid: 1024 };
 const B: Address = Address { nid: 2, dpid: 2048 };
 const PART: u16 = 4;
+/// Parts for which both sides have memory: the receiver's is the sender's window.
+const MEMORIES: [usize; 3] = [1, 2, 4];
 
 /// What may still go wrong.
 #[derive(Clone, Copy, Hash)]
@@ -24,6 +26,8 @@ struct Luck {
 #[derive(Clone, Hash)]
 struct State {
     now: u64,
+    /// Parts for which a side has memory.
+    memory: usize,
     flows: [Flow<Vec<u8>, 4>; 2],
     incarnations: u32,
     wire: Vec<(usize, Vec<u8>)>,
@@ -51,8 +55,8 @@ fn config(side: usize, incarnation: u32) -> Config {
     }
 }
 
-fn flow(side: usize, incarnation: u32) -> Flow<Vec<u8>, 4> {
-    Flow::new(config(side, incarnation), vec![0; 4 * usize::from(PART)]).unwrap()
+fn flow(side: usize, incarnation: u32, memory: usize) -> Flow<Vec<u8>, 4> {
+    Flow::new(config(side, incarnation), vec![0; memory * usize::from(PART)]).unwrap()
 }
 
 /// Message `id`: some bytes that say so; every other one takes two parts.
@@ -65,10 +69,11 @@ fn len(id: u8) -> usize {
 }
 
 impl State {
-    fn new(luck: Luck) -> State {
+    fn new(memory: usize, luck: Luck) -> State {
         State {
             now: 1,
-            flows: [flow(0, 1), flow(1, 2)],
+            memory,
+            flows: [flow(0, 1, memory), flow(1, 2, memory)],
             incarnations: 2,
             wire: Vec::new(),
             came: Vec::new(),
@@ -152,7 +157,7 @@ impl State {
 
     fn restart(&mut self, side: usize) {
         self.incarnations += 1;
-        self.flows[side] = flow(side, self.incarnations * 0x1234_5677);
+        self.flows[side] = flow(side, self.incarnations * 0x1234_5677, self.memory);
         if side == 0 {
             (self.first, self.next) = (self.sent, self.sent);
         }
@@ -252,8 +257,8 @@ fn explore(begin: State) -> usize {
 }
 
 /// A flow that is open already, with nothing on the wire.
-fn open(luck: Luck) -> State {
-    let mut state = State::new(luck);
+fn open(memory: usize, luck: Luck) -> State {
+    let mut state = State::new(memory, luck);
     state.send(1);
     while state.delivered.is_empty() {
         if state.wire.is_empty() {
@@ -270,36 +275,43 @@ fn open(luck: Luck) -> State {
 
 #[test]
 fn whatever_is_lost_repeated_or_overtaken_everything_comes_once() {
-    // Three parts with everything, four with less; more of it in the long check.
-    let mut all = vec![(2, 1, 1, 1), (2, 2, 0, 1), (3, 1, 0, 0)];
+    // With memory for four, three parts with everything, four with less; where less is on its way at once there are fewer states, and
+    // more can go wrong; more of it in the long check.
+    let all = [(2, 1, 1, 1), (2, 2, 0, 1), (3, 1, 0, 0)];
+    let mut all: Vec<_> = all.into_iter().map(|luck| (4, luck)).collect();
+    all.extend([(1, (3, 2, 1, 2)), (2, (2, 1, 1, 1)), (2, (3, 1, 1, 0))]);
     if std::env::var_os("DP_LONG").is_some() {
-        all.extend([(2, 2, 0, 2), (3, 0, 0, 1)]);
+        all.extend([(4, (2, 2, 0, 2)), (4, (3, 0, 0, 1)), (2, (3, 1, 1, 1)), (1, (4, 3, 2, 3))]);
     }
-    for (messages, losses, repeats, timeouts) in all {
-        let mut state = open(Luck { losses, repeats, timeouts, restarts: [0, 0] });
+    for (memory, (messages, losses, repeats, timeouts)) in all {
+        let mut state = open(memory, Luck { losses, repeats, timeouts, restarts: [0, 0] });
         state.send(messages);
         let states = explore(state);
-        println!("{states} states of {messages} messages");
+        println!("{states} states of {messages} messages, memory for {memory}");
         assert!(states > 100);
     }
 }
 
 #[test]
 fn whatever_happens_to_the_first_frames_the_two_sides_meet() {
-    let mut state = State::new(Luck { losses: 1, repeats: 1, timeouts: 1, restarts: [0, 0] });
-    state.send(1);
-    let states = explore(state);
-    println!("{states} states");
-    assert!(states > 100);
+    for memory in MEMORIES {
+        let mut state = State::new(memory, Luck { losses: 1, repeats: 1, timeouts: 1, restarts: [0, 0] });
+        state.send(1);
+        let states = explore(state);
+        println!("{states} states, memory for {memory}");
+        assert!(states > 100);
+    }
 }
 
 #[test]
 fn whenever_a_side_is_restarted_what_was_acknowledged_came_and_the_rest_goes_on() {
-    for (restarts, losses, timeouts) in [([1, 0], 1, 1), ([0, 1], 1, 1), ([1, 1], 0, 0)] {
-        let mut state = open(Luck { losses, repeats: 0, timeouts, restarts });
-        state.send(1);
-        let states = explore(state);
-        println!("{states} states with {restarts:?} restarts");
-        assert!(states > 100);
+    for memory in MEMORIES {
+        for (restarts, losses, timeouts) in [([1, 0], 1, 1), ([0, 1], 1, 1), ([1, 1], 0, 0)] {
+            let mut state = open(memory, Luck { losses, repeats: 0, timeouts, restarts });
+            state.send(1);
+            let states = explore(state);
+            println!("{states} states with {restarts:?} restarts, memory for {memory}");
+            assert!(states > 100);
+        }
     }
 }

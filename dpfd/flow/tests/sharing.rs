@@ -17,7 +17,7 @@ fn shares(senders: usize, lost: u32, queue: u64, paced: bool, seed: u64) -> Vec<
             let mut configs = configs(n);
             for config in &mut configs {
                 config.part_max = PART;
-                config.link = paced.then_some(SPEED);
+                config.link = paced.then_some(dp_flow::Link { speed: SPEED, around: 38 });
                 // As whoever drives it knows from questions on the empty link.
                 config.shortest = 250 * US;
             }

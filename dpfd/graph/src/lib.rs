@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`rules`] | the rules of the definition, each with an error of its own |
 //! | [`trust`] | what is done to frames on a route, and who users of other nodes are |
+//! | [`speed`] | how quick the link of a route is |
 //! | [`mod@file`] | `dp-graph.toml(5)`: read, with the place of everything in it |
 //! | [`faults`] | what is wrong with a file, in words, with the line and the way out |
 //! | [`mod@write`] | the same file, written |
@@ -30,6 +31,7 @@ pub mod layout;
 pub mod live;
 pub mod look;
 pub mod rules;
+pub mod speed;
 pub mod svg;
 pub mod trust;
 pub mod write;
@@ -40,6 +42,7 @@ pub use dp_route::xdp::Xdp;
 pub use dp_route::PeerAddr;
 pub use dpfd::{Addr, Dpid, Nid};
 
+use speed::Speed;
 use trust::{Security, Trust, Users};
 
 /// Numbers that a node may have: those that frames can carry, without the one that means all nodes.
@@ -134,6 +137,11 @@ impl Graph {
     /// How users of other nodes that send by this route are mapped.
     pub fn users(&self, route: &str) -> &Users {
         self.trust(route).map_or(&Users::Squash, |trust| &trust.users)
+    }
+
+    /// How quick the link of this route is, if the graph says so.
+    pub fn speed(&self, route: &str) -> Option<Speed> {
+        self.trust(route).and_then(|trust| trust.speed)
     }
 
     /// Whether Ethernet's frames are taken by AF_XDP.

@@ -10,6 +10,8 @@ use std::str::FromStr;
 use dp_route::xdp::Xdp;
 use thiserror::Error;
 
+use crate::speed::Speed;
+
 /// The user that all users of other nodes are who are not mapped: `nobody`, who owns nothing.
 pub const NOBODY: u32 = 65534;
 /// The greatest number that a user can have.
@@ -161,7 +163,7 @@ impl fmt::Display for Mapped {
     }
 }
 
-/// What a graph says of one route: how far it is trusted, and of Ethernet how it is received.
+/// What a graph says of one route: how far it is trusted, how quick its link is, and of Ethernet how it is received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
     /// The route.
@@ -170,6 +172,8 @@ pub struct Trust {
     pub security: Security,
     /// Who users are.
     pub users: Users,
+    /// How quick its link is; nothing: flows find that out.
+    pub speed: Option<Speed>,
     /// Of `eth`: whether frames are taken by AF_XDP.
     pub xdp: Xdp,
 }

@@ -20,11 +20,14 @@ impl Graph {
         if let Some(key) = &self.key {
             let _ = writeln!(text, "\n[security]\nkey = {}", quoted(key));
         }
-        for Trust { route, security, users, xdp } in &self.trusts {
+        for Trust { route, security, users, speed, xdp } in &self.trusts {
             let _ = writeln!(text, "\n[route.{route}]\nsecurity = \"{}\"", security.word());
             if let Users::Map(all) = users {
                 let all: Vec<_> = all.iter().map(|mapped| format!("\"{mapped}\"")).collect();
                 let _ = writeln!(text, "users = \"map\"\nmap = [{}]", all.join(", "));
+            }
+            if let Some(speed) = speed {
+                let _ = writeln!(text, "speed = \"{speed}\"");
             }
             if *xdp != Xdp::default() {
                 let _ = writeln!(text, "xdp = \"{}\"", xdp.word());

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use dp_graph::speed::Speed;
 use dp_graph::trust::{Security, Users};
 use dp_graph::{Edge, Graph, Node};
 use dp_route::xdp::Xdp;
@@ -61,6 +62,8 @@ pub struct Nart {
     pub others: Vec<Other>,
     /// Who users are that send by these routes; by others: nobody.
     pub users: Vec<(String, Users)>,
+    /// How quick the links of these routes are; of others nobody said.
+    pub speeds: Vec<(String, Speed)>,
     /// Whether Ethernet's frames are taken by AF_XDP.
     pub xdp: Xdp,
 }
@@ -102,7 +105,7 @@ impl Nart {
                 // two networks are the same at both nodes.
                 let before = node.routes[..place].iter().filter(|other| fits(other, address)).count();
                 let own = this.routes.iter().enumerate().filter(|(_, own)| fits(own, address)).nth(before)?.0;
-                Some((own, *address, graph.security(address.route())))
+                Some((own, address.as_seen_from(&this.routes[own]), graph.security(address.route())))
             };
             let ways: Vec<_> = node.routes.iter().enumerate().filter_map(way).collect();
             let edges = graph.edges.iter().filter(|edge| (edge.from.nid, edge.to.nid) == (nid, node.nid));
@@ -116,7 +119,9 @@ impl Nart {
         };
         let others = graph.nodes.iter().filter(|node| node.nid != nid).filter_map(other).collect();
         let users = graph.trusts.iter().map(|trust| (trust.route.clone(), trust.users.clone())).collect();
-        Ok(Nart { nid, own: this.routes.clone(), others, users, xdp: graph.xdp() })
+        let speed = |route: &str| graph.speed(route).map(|speed| (route.to_string(), speed));
+        let speeds = graph.routes().into_iter().filter_map(speed).collect();
+        Ok(Nart { nid, own: this.routes.clone(), others, users, speeds, xdp: graph.xdp() })
     }
 }
 
@@ -136,6 +141,11 @@ impl Nart {
     pub fn users(&self, route: &str) -> Users {
         let named = self.users.iter().find(|(name, _)| name == route);
         named.map(|(_, users)| users.clone()).unwrap_or_default()
+    }
+
+    /// How quick the link of this route is, if the graph says so.
+    pub fn speed(&self, route: &str) -> Option<Speed> {
+        self.speeds.iter().find(|(name, _)| name == route).map(|(_, speed)| *speed)
     }
 
     /// The only edges that endpoints here may send along to other nodes, if the graph is strict.
@@ -163,7 +173,9 @@ impl Nart {
 /// Whether frames to that address can leave from this one.
 fn fits(own: &PeerAddr, other: &PeerAddr) -> bool {
     match (own, other) {
-        (PeerAddr::Udp(own), PeerAddr::Udp(other)) => own.is_ipv4() == other.is_ipv4(),
+        (PeerAddr::Udp(v), PeerAddr::Udp(w)) => {
+            v.is_ipv4() == w.is_ipv4() && own.is_link_local() == other.is_link_local()
+        }
         _ => own.route() == other.route(),
     }
 }

@@ -1,18 +1,19 @@
 //! A flow between one endpoint here and one there, with what waits on both of its sides.
 
-use dp_flow::{Address, Config, Counts, Event, Flow, Invalid, Place, Refused, State};
-use dp_graph::trust::{Users, NOBODY};
-use dpfd::driver::user::deposit::Deposit;
-use dpfd::{Addr, Dpid, Nid};
+use dp_flow::{Address, Config, Counts, Event, Flow, Invalid, Link, Place, State};
+use dp_graph::trust::Users;
+use dpfd::{Addr, Nid};
 
-use crate::incoming::{Budget, Incoming, Receiver};
-use crate::local::{Local, Message};
+use crate::incoming::{Budget, Incoming};
+use crate::local::Message;
 use crate::outgoing::Outgoing;
 use crate::places::{Ends, Places, Slot};
 use crate::raw::Datagrams;
 use crate::WINDOW;
 
+mod coming;
 mod datagrams;
+mod memory;
 
 /// Parts for which a flow has memory at first.
 pub const BEGIN: usize = 16;
@@ -20,13 +21,8 @@ pub const BEGIN: usize = 16;
 pub const LEAST: usize = 12 << 10;
 /// Parts that it took, after which it is to have memory for as many as there may be.
 const ACTIVE: u32 = 8;
-/// What the sink refused is offered again after this time, nanoseconds, at first; at most where the receiver has no room, and
-/// where it is not open.
+/// What the sink refused is offered again after this time, nanoseconds, at first.
 const AGAIN: u64 = 50_000;
-const AGAIN_MOST: [u64; 2] = [4_000_000, 250_000_000];
-/// A message that is not whole, or that nobody takes, is given up after this time, nanoseconds, where others need its room: longer than
-/// time-outs of a network that loses much are in a row.
-const STALLED: u64 = 500_000_000;
 
 /// A flow, with what waits.
 #[derive(Debug)]
@@ -89,54 +85,6 @@ pub struct Shared<'a, L> {
     pub most: usize,
     /// Where places of flows are kept.
     pub places: &'a mut Places,
-}
-
-struct To<'a, L> {
-    local: &'a mut L,
-    from: Addr,
-    to: Dpid,
-    places: &'a mut Places,
-    slot: &'a mut Slot,
-    /// Who sends may.
-    admitted: bool,
-    /// It said no; for it is not open.
-    refused: bool,
-    absent: bool,
-}
-
-impl<L: Local> Receiver for To<'_, L> {
-    fn is_there(&mut self) -> bool {
-        let there = self.admitted && self.local.reaches(self.from, self.to);
-        (self.refused, self.absent) = (self.refused || !there, !there);
-        there
-    }
-
-    fn has_room(&mut self, bytes: usize) -> bool {
-        self.local.has_room(self.from, self.to, bytes)
-    }
-
-    fn take(&mut self, message: &[u8], immediate: Option<u64>, place: Place) -> bool {
-        if !self.admitted {
-            (self.refused, self.absent) = (true, true);
-            return false;
-        }
-        // One that nobody here receives from needs no place: strangers cannot use them up.
-        if self.slot.is_none() {
-            if !self.is_there() {
-                return false;
-            }
-            self.places.claim(self.slot);
-        }
-        let (places, slot) = (&*self.places, *self.slot);
-        let mut published = || places.set(slot, place);
-        let deposit = self.local.deposit(self.from, self.to, message, immediate, &mut published);
-        let taken = deposit == Deposit::Done;
-        if taken && self.slot.is_none() {
-            self.places.took_unkept();
-        }
-        (self.refused, self.absent) = (self.refused || !taken, deposit == Deposit::Absent);
-        taken
-    }
 }
 
 impl<M: Message> Traffic<M> {
@@ -210,133 +158,14 @@ impl<M: Message> Traffic<M> {
     /// A program here sends.
     pub fn send(&mut self, now: u64, message: M) {
         self.used = now;
-        self.is_mixed |= message.route() != 0;
+        if message.route() != 0 && !core::mem::replace(&mut self.is_mixed, true) {
+            self.flow.set_link(None);
+        }
         if self.sends_raw {
             return self.send_raw(now, message);
         }
         self.out.push(message);
         self.out.offer(now, &mut self.flow);
-    }
-
-    /// A frame came.
-    ///
-    /// # Errors
-    ///
-    /// It was dropped, and counted by the flow.
-    pub fn on_frame<L: Local>(
-        &mut self,
-        now: u64,
-        by: usize,
-        frame: &[u8],
-        shared: &mut Shared<'_, L>,
-    ) -> Result<(), Refused> {
-        let admitted = self.admits(shared);
-        // The frame may end this incarnation and begin another's, whose user may be another one: what comes with it is offered
-        // again once it is known who that is.
-        let (name, asked) = (self.flow.state().name, *shared.users != Users::Squash);
-        let before = (self.flow.place(), self.flow.counts().messages_out);
-        let full_before = self.flow.counts().full_parts;
-        let Traffic { flow, incoming, ends, remote, slot, .. } = self;
-        let (local, places) = (&mut *shared.local, &mut *shared.places);
-        let mut to =
-            To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
-        let taken = flow.on_frame(now, frame, &mut |part: dp_flow::Part<'_>| {
-            to.admitted = admitted && (!asked || part.place.name == name);
-            let taken = incoming.put(part, shared.budget, shared.most, &mut to);
-            // Also where it is the budget that has no room.
-            to.refused |= !taken;
-            taken
-        });
-        let (refused, absent) = (to.refused, to.absent);
-        if taken.is_ok() {
-            self.by = by;
-        }
-        self.see_incoming(now, before.0, shared);
-        self.full_arrived = self.flow.counts().full_parts != full_before;
-        self.listen(now);
-        if self.used == 0 || before != (self.flow.place(), self.flow.counts().messages_out) {
-            self.used = now;
-        }
-        self.active += u32::from(self.active < ACTIVE && before.0 != self.flow.place());
-        if refused {
-            self.absent = absent;
-            if self.again.is_none() {
-                self.pause = AGAIN;
-                self.again = Some(now + self.pause);
-            }
-        }
-        taken
-    }
-
-    /// Whether who sends may send here: where users are mapped, that is who is mapped to the user whose endpoints these are, or
-    /// to root. Where they are squashed nobody asks: whoever has the graph's key may.
-    fn admits<L>(&mut self, shared: &Shared<'_, L>) -> bool {
-        if *shared.users == Users::Squash {
-            self.user = None;
-            return true;
-        }
-        let state = self.flow.state();
-        let mapped = shared.users.mapped(state.peer_user);
-        self.user = state.open.then_some(mapped.unwrap_or(NOBODY));
-        state.open && mapped.is_some_and(|user| user == 0 || user == shared.owner)
-    }
-
-    /// The way by which its frames come.
-    pub fn by(&self) -> usize {
-        self.by
-    }
-
-    /// Who sends them, as users of this node are; none: it is not known yet, or is not asked.
-    pub fn user(&self) -> Option<u32> {
-        self.user
-    }
-
-    /// Offers again what the sink had refused, if it is time, and gives up of what goes raw what is not waited for any longer.
-    pub fn deliver<L: Local>(&mut self, now: u64, shared: &mut Shared<'_, L>) {
-        self.expire_datagrams(now, shared);
-        if self.again.is_none_or(|at| at > now) {
-            return;
-        }
-        let admitted = self.admits(shared);
-        let before = self.flow.place();
-        let Traffic { flow, incoming, ends, remote, slot, .. } = self;
-        let (local, places) = (&mut *shared.local, &mut *shared.places);
-        let mut to =
-            To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
-        flow.deliver(now, &mut |part: dp_flow::Part<'_>| {
-            let taken = incoming.put(part, shared.budget, shared.most, &mut to);
-            to.refused |= !taken;
-            taken
-        });
-        let (refused, absent) = (to.refused, to.absent);
-        self.see_incoming(now, before, shared);
-        if self.flow.place() != before {
-            (self.used, self.pause) = (now, AGAIN);
-        } else {
-            self.pause = (2 * self.pause).min(AGAIN_MOST[usize::from(absent)]);
-        }
-        self.absent = absent;
-        self.again = refused.then(|| now + self.pause);
-        self.listen(now);
-    }
-
-    /// Parts may have been taken since the flow was at `before`, or the incarnation of those that were be over.
-    fn see_incoming<L>(&mut self, now: u64, before: Option<Place>, shared: &mut Shared<'_, L>) {
-        if self.flow.place() != before {
-            self.taken = now;
-        }
-        self.incoming.clear_former(self.flow.state().name, shared.budget, shared.most);
-    }
-
-    /// Others need the room of a message that is not whole, or that nobody takes. One on which nothing happened for long is given up,
-    /// and sent again from its first part on, once its sender is back or its receiver has room. Whether it was.
-    pub fn give_up_stalled(&mut self, now: u64, budget: &mut Budget, most: usize) -> bool {
-        let stalled = self.incoming.holds() && now >= self.taken + STALLED;
-        if stalled {
-            self.incoming.clear(budget, most);
-            self.flow.renew(now);
-        }
-        stalled
     }
 
     /// Writes the next frame, if there is one.
@@ -399,8 +228,10 @@ impl<M: Message> Traffic<M> {
     }
 
     /// Its frames go by the way at that place from now on, on which a question was answered in `shortest` nanoseconds, once; 0: none
-    /// was. Of one whose messages name several nobody knows which one an answer is of.
-    pub fn goes_by(&mut self, now: u64, place: usize, shortest: u64) {
+    /// was. Of one whose messages name several nobody knows which one an answer is of, nor is any of their links the one that it
+    /// could fill.
+    pub fn goes_by(&mut self, now: u64, place: usize, shortest: u64, link: Option<Link>) {
+        self.flow.set_link(link.filter(|_| !self.is_mixed));
         let is_other = self.way.replace(place).is_some_and(|former| former != place);
         if is_other && !self.is_mixed {
             self.flow.way_changed(now, shortest);
@@ -445,32 +276,6 @@ impl<M: Message> Traffic<M> {
             datagrams.end(budget, most);
         }
         places.end(self.slot);
-    }
-
-    /// Bytes that it is to have for parts, if that is more than it has: others that begin and do nothing leave them to it.
-    pub fn wants_memory(&self) -> Option<usize> {
-        let most = WINDOW * usize::from(self.part_most);
-        (self.active >= ACTIVE && self.memory < most).then_some(most)
-    }
-
-    /// Has so many bytes for parts, out of what is left for them, if it can now.
-    pub fn grow(&mut self, now: u64, memory: usize, left: &mut usize) {
-        if self.flow.grow(now, vec![0; memory]).is_ok() {
-            *left += self.charged;
-            self.memory = memory;
-            self.charge(left);
-        }
-    }
-
-    /// Takes the memory of its parts from what is left for them, as far as that goes.
-    pub fn charge(&mut self, left: &mut usize) {
-        self.charged = self.memory.min(*left);
-        *left -= self.charged;
-    }
-
-    /// Bytes that it took, and that are left when it is forgotten.
-    pub fn charged(&self) -> usize {
-        self.charged
     }
 
     /// When something was last sent, acknowledged or taken: a peer that only asks uses nothing.
@@ -522,6 +327,3 @@ pub struct Like {
     /// As above.
     pub slot: Slot,
 }
-
-#[cfg(test)]
-mod tests;

@@ -26,6 +26,9 @@ pub struct Label<const N: usize> {
 /// A node's address on one route, as in `udp:192.0.2.1:7411`, `udp:[2001:db8::1]:7411`, `eth:eth0/02:00:00:00:00:01`,
 /// `sim:name`, and `NAME:TEXT` of somebody else's route.
 ///
+/// The interface of a link-local address, as in `udp:[fe80::1%2]:7411`, is that of the node whose address it is, by its number
+/// there; who sends needs [`PeerAddr::as_seen_from`].
+///
 /// Two are equal if frames to them go to the same place: the name of an Ethernet interface says nothing about that.
 #[derive(Clone, Copy, Eq, Debug)]
 pub enum PeerAddr {
@@ -62,6 +65,12 @@ pub enum BadAddress {
         "{0:?} is no address of udp; write udp:IP:PORT, as in udp:192.0.2.1:7411 or udp:[2001:db8::1]:7411"
     )]
     Udp(String),
+    /// Of `udp`, link-local, without the interface.
+    #[error(
+        "{0:?}: a link-local address is one on an interface; write the number that this has on the node whose address it is, as \
+         `ip link` shows it: udp:[fe80::1%2]:7411"
+    )]
+    NoInterface(String),
     /// Of `udp`, but nobody can be sent to there.
     #[error("udp:{0}: no single node is there; write the address and port at which others reach it")]
     Nowhere(SocketAddr),
@@ -104,6 +113,25 @@ impl PeerAddr {
             PeerAddr::Eth { .. } => "eth",
             PeerAddr::Other { route, .. } => route.as_str(),
         }
+    }
+
+    /// This address as a node has it that sends from `own`: a link-local one is behind the interface of `own`.
+    #[must_use]
+    pub fn as_seen_from(self, own: &PeerAddr) -> PeerAddr {
+        match (self, own) {
+            (PeerAddr::Udp(SocketAddr::V6(mut at)), PeerAddr::Udp(SocketAddr::V6(own)))
+                if self.is_link_local() =>
+            {
+                at.set_scope_id(own.scope_id());
+                PeerAddr::Udp(at.into())
+            }
+            _ => self,
+        }
+    }
+
+    /// Whether it is of `udp`, and reached from the same link alone.
+    pub fn is_link_local(&self) -> bool {
+        matches!(self, PeerAddr::Udp(SocketAddr::V6(at)) if at.ip().is_unicast_link_local())
     }
 
     /// Of a route that is neither `udp` nor `eth`.
@@ -153,7 +181,18 @@ impl FromStr for PeerAddr {
 }
 
 fn udp(text: &str) -> Result<PeerAddr, BadAddress> {
-    let at: SocketAddr = text.parse().map_err(|_| BadAddress::Udp(text.into()))?;
+    let mut at: SocketAddr = text.parse().map_err(|_| match text.contains('%') {
+        true => BadAddress::NoInterface(text.into()),
+        false => BadAddress::Udp(text.into()),
+    })?;
+    if let SocketAddr::V6(v6) = &mut at {
+        if !v6.ip().is_unicast_link_local() {
+            // What the system says of frames from there has none.
+            v6.set_scope_id(0);
+        } else if v6.scope_id() == 0 {
+            return Err(BadAddress::NoInterface(text.into()));
+        }
+    }
     let ip = at.ip();
     let broadcast = matches!(at, SocketAddr::V4(v4) if v4.ip().is_broadcast());
     if at.port() == 0 || ip.is_unspecified() || ip.is_multicast() || broadcast {

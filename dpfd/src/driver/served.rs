@@ -360,6 +360,15 @@ impl Served {
         }
     }
 
+    /// Why nothing goes there.
+    pub fn why_denied(&self, to: Addr) -> Option<Error> {
+        match self {
+            User(inner) => inner.why_denied(to),
+            // Its calls say so themselves.
+            Kernel(_) => None,
+        }
+    }
+
     /// Counters and limits.
     pub fn stat(&self, fd: i32) -> Stat {
         match self {

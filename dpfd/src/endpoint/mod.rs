@@ -366,6 +366,13 @@ impl Endpoint {
         self.served.set_raw();
     }
 
+    /// Why what was sent to `to` waits, where that is not for room: [`Error::Denied`], [`Error::NotItsGateway`],
+    /// [`Error::NoEdge`] or [`Error::NoRoute`], as the next call of [`Endpoint::send`] would say; none: nobody said that it may
+    /// not go. One lock.
+    pub fn why_denied(&self, to: Addr) -> Option<Error> {
+        self.served.why_denied(to)
+    }
+
     /// Counters and limits. Two locks and a system call; grows with the number of destinations and senders.
     ///
     /// ```

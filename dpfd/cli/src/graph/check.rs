@@ -36,6 +36,8 @@ struct RouteLine<'a> {
     route: &'a str,
     security: &'a str,
     users: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speed: Option<String>,
 }
 
 pub fn check(path: &Path, json: bool) -> Result<(), Stop> {
@@ -85,15 +87,20 @@ pub fn check(path: &Path, json: bool) -> Result<(), Stop> {
     ];
     let strict = if graph.strict { ", strict" } else { "" };
     let mut told = format!("{}: {}{strict}\n", name(path), counts.join(", "));
-    for RouteLine { route, security, users } in routes(&graph) {
-        told += &format!("{}: route {route}: security {security}, users {users}\n", name(path));
+    for RouteLine { route, security, users, speed } in routes(&graph) {
+        let speed = speed.map_or(String::new(), |speed| format!(", speed {speed}"));
+        told += &format!("{}: route {route}: security {security}, users {users}{speed}\n", name(path));
     }
     write_out(told.as_bytes(), None)
 }
 
 /// What holds on each route, by default or because the graph says so.
 fn routes(graph: &Graph) -> Vec<RouteLine<'_>> {
-    let of =
-        |route| RouteLine { route, security: graph.security(route).word(), users: graph.users(route).word() };
+    let of = |route| RouteLine {
+        route,
+        security: graph.security(route).word(),
+        users: graph.users(route).word(),
+        speed: graph.speed(route).map(|speed| speed.to_string()),
+    };
     graph.routes().into_iter().map(of).collect()
 }

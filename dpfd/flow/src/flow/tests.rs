@@ -215,7 +215,7 @@ fn pacing_holds_parts_back_until_their_time() {
     let (here, mut there) = met();
     let mut config = config(A, B);
     // A frame of 10 and 32 bytes, with 38 around it, takes 8 ms.
-    (config.link, config.incarnation) = (Some(10_000), 99);
+    (config.link, config.incarnation) = (Some(Link { speed: 10_000, around: 38 }), 99);
     drop(here);
     let mut here = flow(config);
     (0..4).for_each(|_| {

@@ -109,7 +109,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             flags |= FLAG_ASK;
         }
         let len = self.seal(out, KIND_PART, flags, number, head + usize::from(bytes));
-        self.pace.sent(now, len + usize::from(self.config.around));
+        self.pace.sent(now, len + self.around());
         self.repeat_at.get_or_insert(now.saturating_add(self.rtt.timeout()));
         if !self.reassembly.arrived().1 {
             self.ack.said_along();

@@ -4,6 +4,7 @@ use toml::de::DeTable;
 
 use super::{Reader, Value};
 use crate::rules::Place;
+use crate::speed::Speed;
 use crate::trust::{Mapped, Security, Trust, Users};
 use crate::Xdp;
 
@@ -59,10 +60,17 @@ impl Reader<'_> {
     }
 
     fn trust(&mut self, route: String, table: &DeTable<'_>, i: usize) -> Option<Trust> {
-        self.known(table, &["security", "users", "map", "xdp"], "of a route");
+        self.known(table, &["security", "users", "map", "speed", "xdp"], "of a route");
         let security = match table.get("security") {
             None => Some(Security::by_default(&route)),
             Some(value) => self.one_of(value, "security", Security::words(), Security::of_word),
+        };
+        let speed = match table.get("speed") {
+            None => Some(None),
+            Some(value) => {
+                let text = self.string(value, "speed");
+                text.and_then(|text| self.parsed::<Speed>(value, &text, "speed")).map(Some)
+            }
         };
         let xdp = match table.get("xdp") {
             None => Some(Xdp::default()),
@@ -100,7 +108,7 @@ impl Reader<'_> {
                 return None;
             }
         };
-        Some(Trust { route, security: security?, users, xdp: xdp? })
+        Some(Trust { route, security: security?, users, speed: speed?, xdp: xdp? })
     }
 
     fn map(&mut self, value: Value<'_, '_>, i: usize) -> Option<Vec<Mapped>> {

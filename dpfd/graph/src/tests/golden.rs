@@ -6,7 +6,7 @@ use super::FIGURE1;
 use crate::{Graph, Node, Process};
 
 /// A name, and what is changed in a sound file to break the rule of that name: words of it, and others in their place.
-const BROKEN: [(&str, &str, &str); 48] = [
+const BROKEN: [(&str, &str, &str); 49] = [
     ("syntax", "nid = 1\n", "nid = = 1\n"),
     ("syntax twice", "nid = 1\n", "nid = 1\nnid = 4\n"),
     ("key", "name = \"P1\"", "names = \"P1\"\nname = \"P1\""),
@@ -74,6 +74,11 @@ const BROKEN: [(&str, &str, &str); 48] = [
     ("shape of a key's name", KEY, "[security]\nkey = \"\"\n"),
     ("word of xdp", KEY, "[route.eth]\nxdp = \"yes\"\n\n[route.sim]\nxdp = \"never\"\n"),
     ("word of a route", KEY, "[route.udp]\nsecurity = \"encrypted\"\n\n[route.sim]\nusers = \"squashed\"\n"),
+    (
+        "speed of a link",
+        KEY,
+        "[route.udp]\nspeed = \"1Gbps\"\n\n[route.sim]\nspeed = \"10bit\"\n\n[route.eth]\nspeed = 100\n",
+    ),
     (
         "users of a map",
         KEY,

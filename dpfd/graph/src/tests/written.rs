@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use crate::speed::{Speed, SPEEDS};
 use crate::trust::{Mapped, Security, Trust, Users};
 use crate::{Addr, Edge, Graph, Node, PeerAddr, Process, Xdp};
 
@@ -37,12 +38,13 @@ fn trusts() -> impl Strategy<Value = (String, Vec<Trust>)> {
     });
     let security = prop::sample::select(vec![Security::None, Security::Authenticate, Security::Encrypt]);
     let xdp = prop::sample::select(vec![Xdp::Auto, Xdp::Always, Xdp::Never]);
-    let said = prop::option::of((security, users, xdp));
-    let of = |route: &str, said: Option<(Security, Users, Xdp)>| {
-        let (security, users, xdp) = said?;
+    let speed = prop::option::of(SPEEDS.prop_map(|bits| Speed::of_bits(bits).expect("in the range")));
+    let said = prop::option::of((security, users, speed, xdp));
+    let of = |route: &str, said: Option<(Security, Users, Option<Speed>, Xdp)>| {
+        let (security, users, speed, xdp) = said?;
         let xdp = if route == "eth" { xdp } else { Xdp::default() };
         let users = if security == Security::None { Users::Squash } else { users };
-        Some(Trust { route: route.into(), security, users, xdp })
+        Some(Trust { route: route.into(), security, users, speed, xdp })
     };
     let trusts = prop::array::uniform3(said).prop_map(move |[eth, sim, udp]| {
         [of("eth", eth), of("sim", sim), of("udp", udp)].into_iter().flatten().collect()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use dp_edge::sys::process;
+use dp_graph::speed::Speed;
 use dp_route::library::Loaded;
 use dpfd::driver::user::gateway::Gateway;
 use dpfd::driver::user::registry::Registry;
@@ -97,7 +98,9 @@ fn peers(
             let guard = keys.guard(security, nart.nid, other.nid);
             let guard = guard.map_err(|why| CannotServe::Guard(other.nid, why))?;
             let users = nart.users(at.route());
-            ways.extend(places[own].map(|route| Way::new(route, at, guard).with_users(users)));
+            let speed = nart.speed(at.route()).map(Speed::bytes);
+            let way = |route| Way::new(route, at, guard).with_users(users).with_speed(speed);
+            ways.extend(places[own].map(way));
         }
         if !ways.is_empty() {
             let mut peer = Peer::new(other.nid, other.name.clone(), ways, limits);

@@ -59,6 +59,29 @@ routes = ["udp:10.0.0.2:7411", "udp:192.168.0.2:7411"]
 }
 
 #[test]
+fn link_local_nodes_are_behind_ones_own_interface() {
+    let text = r#"
+[route.udp]
+security = "none"
+[[node]]
+nid = 1
+routes = ["udp:[2001:db8::1]:7411", "udp:[fe80::1%7]:7411"]
+[[node]]
+nid = 2
+routes = ["udp:[fe80::2%3]:7411", "udp:[2001:db8::2]:7411"]
+"#;
+    let graph = Graph::parse(text).unwrap();
+    for (here, expected) in [
+        (1, [(1, "udp:[fe80::2%7]:7411"), (0, "udp:[2001:db8::2]:7411")]),
+        (2, [(1, "udp:[2001:db8::1]:7411"), (0, "udp:[fe80::1%3]:7411")]),
+    ] {
+        let nart = Nart::of(&graph, here).unwrap();
+        let ways: Vec<_> = nart.others[0].ways.iter().map(|way| (way.0, way.1.to_string())).collect();
+        assert_eq!(ways, expected.map(|(own, address)| (own, address.to_string())));
+    }
+}
+
+#[test]
 fn a_node_that_cannot_be_is_told_by_name() {
     assert_eq!(Nart::of(&graph(), 4), Err(NoNart::NoRoutes(4)));
     let error = Nart::of(&graph(), 5).unwrap_err().to_string();
@@ -76,7 +99,8 @@ fn what_frames_are_to_be_is_the_routes() {
 
 #[test]
 fn edges_name_routes_and_routes_map_users() {
-    let text = THREE.replace("security = \"none\"", "users = \"map\"\nmap = [\"1000:5\"]")
+    let text = THREE
+        .replace("security = \"none\"", "users = \"map\"\nmap = [\"1000:5\"]\nspeed = \"2.5Gbit\"")
         + r#"
 [security]
 key = "a.key"
@@ -108,6 +132,8 @@ raw = true
     assert!(Nart::of(&graph, 2).unwrap().others[0].wishes.is_empty(), "the way back is another edge");
     assert_eq!(nart.users("udp").here(1000), 5);
     assert_eq!(nart.users("eth"), Users::Squash);
+    assert_eq!(nart.speed("udp").map(Speed::bytes), Some(312_500_000));
+    assert_eq!(nart.speed("eth"), None);
 }
 
 #[test]

@@ -229,7 +229,7 @@ impl<M: Message> Peer<M> {
         traffic.set_part_max(now, longest);
         traffic.set_raw(self.is_raw(ends));
         if let Some(way) = way {
-            traffic.goes_by(now, way, shortest);
+            traffic.goes_by(now, way, shortest, self.ways[way].link);
         }
         if plenty {
             traffic.charge(&mut self.parts_left);

@@ -70,9 +70,9 @@ impl<M: Message> Peer<M> {
 
     /// A flow goes by that way from now on.
     pub(super) fn follow(&mut self, now: u64, at: usize, by: usize) {
-        let shortest = self.ways[by].shortest;
+        let (shortest, link) = (self.ways[by].shortest, self.ways[by].link);
         if let Some(traffic) = &mut self.traffic[at] {
-            traffic.goes_by(now, by, shortest);
+            traffic.goes_by(now, by, shortest, link);
         }
     }
 

@@ -8,6 +8,7 @@
 
 use std::time::Duration;
 
+use dp_flow::Link;
 use dp_graph::trust::Users;
 use dp_route::{Frames, PeerAddr, Reason, Route};
 
@@ -27,6 +28,8 @@ const SILENT: usize = 4;
 /// long counts as one that was not answered, since a queue that takes nothing leads nowhere.
 const AGAIN: u64 = 1_000_000;
 const NO_ROOM: u64 = 200_000_000;
+/// Bytes that Ethernet takes for a frame: preamble, header, checksum and the gap between two.
+const ETHERNET: u16 = 38;
 
 /// A route to a node.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub struct Way {
     pub guard: Guard,
     /// Who users of that node are who send by it.
     pub users: Users,
+    /// Its link, where the graph says how quick that is.
+    pub link: Option<Link>,
     /// The time from the latest question that was answered to its answer, nanoseconds; 0: none was.
     pub round_trip: u64,
     /// The shortest such time.
@@ -67,6 +72,7 @@ impl Way {
             address,
             guard,
             users: Users::Squash,
+            link: None,
             round_trip: 0,
             shortest: 0,
             asked: Vec::with_capacity(SILENT),
@@ -82,6 +88,18 @@ impl Way {
     /// Bytes of the longest packet that comes through, where that is less than the route says.
     pub fn shortened(&self) -> Option<usize> {
         self.search.shorter()
+    }
+
+    /// Its link carries so many bytes in a second.
+    #[must_use]
+    pub fn with_speed(self, speed: Option<u64>) -> Way {
+        let below = match &self.address {
+            PeerAddr::Udp(at) if at.is_ipv4() => ETHERNET + 28,
+            PeerAddr::Udp(_) => ETHERNET + 48,
+            _ => ETHERNET,
+        };
+        let around = below + self.guard.around() as u16;
+        Way { link: speed.map(|speed| Link { speed, around }), ..self }
     }
 
     /// Its users are these.

@@ -115,7 +115,8 @@ impl Account {
             flows.filter(|flow| flow.there == there).map(|flow| flow.messages_out).sum::<u64>();
     }
 
-    fn sent_yet(&self) -> u64 {
+    /// How many that is.
+    pub fn sent_yet(&self) -> u64 {
         let mut number = [0; 8];
         // Nothing is in it before the first one.
         self.sent.read_exact_at(&mut number, 0).map_or(0, |()| u64::from_ne_bytes(number))

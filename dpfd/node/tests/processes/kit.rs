@@ -260,10 +260,16 @@ impl Node {
 
     /// What a gateway of it says that cannot run: what does not work, and in the end why it does not.
     pub fn try_gateway(&self) -> Vec<String> {
+        self.try_gateway_after(|| ())
+    }
+
+    /// The same of one whose process does something first.
+    pub fn try_gateway_after(&self, first: impl Fn()) -> Vec<String> {
         // A child of another test's that had their end, too, would have to end as well before all was read.
         let alone = alone();
         let (mut ours, mut theirs) = UnixStream::pair().expect("a pair");
         let (alone, child) = self.run_under(alone, || {
+            first();
             let mut said = Vec::new();
             let opened =
                 Server::open(self.options(Duration::ZERO, Limits::default()), |what| said.push(what));

@@ -19,6 +19,16 @@ const LAST: u64 = 1 << 58;
 /// The number of a sender's first message is how many were killed before it, times two to this.
 const GENERATION: u32 = 40;
 
+/// The node whose gateway is never killed.
+const LIVES: usize = 0;
+/// Flows and proxies of programs that were killed are kept for a minute, and what was allocated for them for good. In a shorter run
+/// nothing is said of growth, which is another test's (`memory.rs`).
+const WARM: Duration = Duration::from_secs(120);
+/// What a process may have more by the end, bytes for each message, and in any case, KiB: flows of those that were killed, of which
+/// there are not always as many, have 100 KiB each.
+const GROWTH: u64 = 4;
+const SLACK: u64 = 8192;
+
 /// Lengths from nothing to 1 MiB.
 fn length(i: u64) -> usize {
     match i % 50 {
@@ -72,11 +82,24 @@ fn send(to: Addr, first: u64, end: Instant, account: Option<&Account>) -> bool {
     true
 }
 
+/// How long a soak takes.
+pub fn seconds() -> u64 {
+    std::env::var("DP_NODE_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
 /// What the kernel says of a process in that line of its state, KiB.
-fn memory(of: &Child, line: &str) -> u64 {
+pub fn memory(of: &Child, line: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", of.pid())).expect("it lives");
     let found = status.lines().find_map(|text| text.strip_prefix(line)).expect("the kernel tells");
     found.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// What those have of memory that live as long as the soak: a gateway, and each steady program.
+fn of_those_that_live(gateways: &[Child], programs: [&[Child]; 2]) -> Vec<(&'static str, u64)> {
+    let [senders, receivers] = programs.map(|all| all.iter());
+    let all = senders.map(|of| ("a sender", of)).chain(receivers.map(|of| ("a receiver", of)));
+    let gateway = ("the gateway that is never killed", &gateways[LIVES]);
+    [gateway].into_iter().chain(all).map(|(name, of)| (name, memory(of, "RssAnon:"))).collect()
 }
 
 /// What was acknowledged comes once and in order, and only what was with a gateway that was killed is missing; a receiver that is
@@ -86,8 +109,7 @@ fn soak() {
     if !namespaces_are_possible("soak") {
         return;
     }
-    let seconds = std::env::var("DP_NODE_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
-    let end = Instant::now() + Duration::from_secs(seconds);
+    let (begin, end) = (Instant::now(), Instant::now() + Duration::from_secs(seconds()));
     let cluster = Cluster::new(3, "\"udp:10.0.0.N:7411\", \"eth:dp0/02:00:00:00:00:0N\"");
     let nodes = &cluster.nodes;
     let all = |run: &dyn Fn(&Node) -> Child| nodes.iter().map(run).collect::<Vec<Child>>();
@@ -99,17 +121,23 @@ fn soak() {
         let from = nodes.iter().find(|from| there(from, STEADY).nid == node.nid).expect("its sender");
         node.run(|| receive(STEADY, Some(of(from))))
     });
-    let steady_receivers = steady_receivers.collect();
+    let steady_receivers: Vec<Child> = steady_receivers.collect();
     let mut receivers = all(&|node| node.run(|| receive(KILLED, None)));
     let steady_senders = all(&|node| node.run(|| send(there(node, STEADY), 1, end, Some(of(node)))));
     let mut generations = 0u64;
     let mut senders = all(&|node| node.run(|| send(there(node, KILLED), 1, end, None)));
-    let (mut seed, mut unshaped) = (4711u64, false);
+    let (mut seed, mut unshaped, mut warm) = (4711u64, false, None);
     while Instant::now() < end {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        if warm.is_none() && begin.elapsed() > WARM {
+            let messages = accounts.iter().map(Account::sent_yet).sum::<u64>();
+            let had = of_those_that_live(&gateways, [&steady_senders, &steady_receivers]);
+            warm = Some((messages, had));
+        }
         let which = (seed >> 33) as usize % 3;
         let (node, network) = (&nodes[which], &cluster.networks[which]);
         match (seed >> 40) % 6 {
+            0 if which == LIVES => {}
             0 => {
                 accounts[which].kill(node, there(node, STEADY), gateways.remove(which));
                 gateways.insert(which, node.gateway());
@@ -140,6 +168,15 @@ fn soak() {
                 }
             }
             _ => std::thread::sleep(Duration::from_millis((seed >> 50) % 400)),
+        }
+    }
+    if let Some((before, had)) = warm {
+        let messages = accounts.iter().map(Account::sent_yet).sum::<u64>() - before;
+        let has = of_those_that_live(&gateways, [&steady_senders, &steady_receivers]);
+        for ((name, had), (_, has)) in had.into_iter().zip(has) {
+            println!("{name}: {had} KiB, and {has} KiB {messages} messages later");
+            let most = had + SLACK + GROWTH * messages / 1024;
+            assert!(has < most, "{name} had {had} KiB, and has {has} {messages} messages later");
         }
     }
     let programs = [steady_senders, steady_receivers, senders, receivers];

@@ -8,6 +8,7 @@ mod late;
 mod raw;
 mod restarts;
 mod routes;
+mod speed;
 mod strangers;
 mod world;
 

@@ -127,6 +127,8 @@ pub struct World {
     /// Who owns the endpoints of each node, and who users of others are there.
     pub owners: Vec<u32>,
     pub users: Users,
+    /// How quick the graph says that this network is, bytes in a second.
+    pub speed: Option<(&'static str, u64)>,
     folder: PathBuf,
     seed: u64,
 }
@@ -147,6 +149,7 @@ impl World {
             raw: Vec::new(),
             owners: vec![0; nodes],
             users: Users::Squash,
+            speed: None,
             folder,
             seed,
         };
@@ -169,7 +172,8 @@ impl World {
             let at = |network: &str| PeerAddr::other(network, &name(other)).expect("an address");
             let way = |(i, (network, _)): (usize, &(String, Network))| {
                 let guard = keys.guard(security(network), nid, other).expect("a key");
-                Way::new(i, at(network), guard).with_users(self.users.clone())
+                let told = self.speed.filter(|(name, _)| name == network).map(|(_, speed)| speed);
+                Way::new(i, at(network), guard).with_users(self.users.clone()).with_speed(told)
             };
             let ways = self.networks.iter().enumerate().map(way).collect();
             let mut peer = Peer::new(other, None, ways, self.limits);

@@ -31,6 +31,9 @@ fn what_cannot_be_is_refused_with_a_way_out() {
         ("udp:192.0.2.1", "udp:IP:PORT"),
         ("udp:2001:db8::1:7411", "udp:IP:PORT"),
         ("udp:localhost:7411", "udp:IP:PORT"),
+        ("udp:[fe80::1]:7411", "`ip link` shows it: udp:[fe80::1%2]:7411"),
+        ("udp:[fe80::1%0]:7411", "a link-local address is one on an interface"),
+        ("udp:[fe80::1%eth0]:7411", "the number that this has"),
         ("udp:192.0.2.1:0", "no single node"),
         ("udp:0.0.0.0:7411", "no single node"),
         ("udp:[::]:7411", "no single node"),
@@ -56,6 +59,16 @@ fn what_cannot_be_is_refused_with_a_way_out() {
     }
     assert!(PeerAddr::other("udp", "x").is_err(), "which has a form of its own");
     assert!(PeerAddr::other("sim", &"x".repeat(LABEL_MAX + 1)).is_err());
+}
+
+#[test]
+fn the_interface_of_a_link_local_address_is_the_senders_own() {
+    let address = |text: &str| text.parse::<PeerAddr>().unwrap();
+    let seen = |there, own| address(there).as_seen_from(&address(own)).to_string();
+    assert_eq!(seen("udp:[fe80::2%3]:7411", "udp:[fe80::1%7]:7400"), "udp:[fe80::2%7]:7411");
+    assert_eq!(seen("udp:[2001:db8::2]:7411", "udp:[2001:db8::1]:7411"), "udp:[2001:db8::2]:7411");
+    assert_eq!(seen("udp:192.0.2.2:7411", "udp:192.0.2.1:7411"), "udp:192.0.2.2:7411");
+    assert_eq!(address("udp:[2001:db8::2%4]:7411"), address("udp:[2001:db8::2]:7411"));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use super::endpoint::{UserEndpoint, MAX_MESSAGE};
-use super::link::{Destination, Link, Path, Refused};
+use super::link::{Destination, Link, Path};
 use super::load::Load;
 use super::note::{Envelope, Inside, ENVELOPE};
 use super::packet::{plain_limit, Delivery};
@@ -47,10 +47,8 @@ impl UserEndpoint {
             if load.msg.len() > MAX_MESSAGE {
                 return Err(Error::TooLong { len: load.msg.len(), to: link.to, limit: MAX_MESSAGE });
             }
-            match link.refused {
-                Some(Refused::User) => return Err(Error::Denied(link.to)),
-                Some(Refused::Node) => return Err(Error::NoRoute(link.to.nid)),
-                None => {}
+            if let Some(why) = link.refused {
+                return Err(self.denied(why, link.to));
             }
             if load.msg.immediate().is_some() && link.refuses_immediates() {
                 return Err(Error::NoImmediate(link.to, NoImmediate::OldReceiver));

@@ -78,6 +78,10 @@ pub enum Destination {
 pub enum Refused {
     /// It belongs to a user who does not.
     User,
+    /// It is on another node, and the gateway of this one belongs to such a user.
+    Gateway,
+    /// The gateway's graph is strict, and has no such edge.
+    Edge,
     /// It is on a node to which the gateway knows no route.
     Node,
 }

@@ -268,7 +268,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`Registry::enter`].
+    /// As [`Registry::enter`]; EACCES: another user's, which ended, cannot be taken away.
     pub fn enter_gateway(&self, entry: &Entry) -> Result<bool> {
         for _ in 0..2 {
             if self.enter_name(GATEWAY, entry)? {
@@ -280,7 +280,15 @@ impl Registry {
                 None => {}
             }
         }
-        Ok(false)
+        match self.gateway() {
+            Some(old) if !self.lives(&old.process) => Err(Error::Folder {
+                path: self.folder.join(GATEWAY),
+                what: "left by a gateway that has ended, and another user's, who alone can take it away"
+                    .into(),
+                errno: libc::EACCES,
+            }),
+            _ => Ok(false),
+        }
     }
 
     /// The process that is the proxy of other nodes' endpoints.

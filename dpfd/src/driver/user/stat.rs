@@ -3,11 +3,32 @@
 use std::sync::atomic::Ordering;
 
 use super::endpoint::{UserEndpoint, MAX_MESSAGE};
+use super::link::Refused;
 use super::packet::plain_limit;
 use crate::addr::Addr;
+use crate::error::Error;
 use crate::stat::Stat;
 
 impl UserEndpoint {
+    /// Why nothing goes to `to` that was sent there; none: nobody said that it does not.
+    pub fn why_denied(&self, to: Addr) -> Option<Error> {
+        let to = if to.nid == self.process.nid { Addr::local(to.dpid) } else { to };
+        let tx = self.tx();
+        let why = tx.links[tx.find(to)?].refused?;
+        Some(self.denied(why, to))
+    }
+
+    /// The same in words.
+    #[cold]
+    pub(super) fn denied(&self, why: Refused, to: Addr) -> Error {
+        match why {
+            Refused::User => Error::Denied(to),
+            Refused::Gateway => Error::NotItsGateway(to),
+            Refused::Edge => Error::NoEdge { from: Addr { nid: self.process.nid, dpid: self.dpid }, to },
+            Refused::Node => Error::NoRoute(to.nid),
+        }
+    }
+
     /// Counters and limits.
     pub fn stat(&self) -> Stat {
         let mut s = Stat { dpid: self.dpid, max_message: MAX_MESSAGE, ..Stat::default() };

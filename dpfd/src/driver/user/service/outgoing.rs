@@ -8,6 +8,7 @@ use std::task::Waker;
 
 use super::super::link::{Destination, Refused};
 use super::super::note::{Note, IMMEDIATES, RAW, ROUTES};
+use super::super::registry::Registry;
 use super::{Conn, Role, Service, RETRY};
 use crate::addr::Addr;
 use crate::edge::inbox::Doorbell;
@@ -16,6 +17,16 @@ use dp_edge::sys::{process, unix};
 
 /// The other process belongs to a user who does not let us in.
 struct Denied;
+
+/// Why a process does not let us send there. A gateway's asks for the user first, and then for the edge.
+fn why_denied(registry: &Registry, process: &str, to: Addr) -> Refused {
+    let me = nix::unistd::geteuid().as_raw();
+    match registry.owner(process) {
+        _ if to.nid == 0 => Refused::User,
+        Some(uid) if uid != me && me != 0 => Refused::Gateway,
+        _ => Refused::Edge,
+    }
+}
 
 /// Our side of a connection to another process.
 #[derive(Debug, Default)]
@@ -51,6 +62,7 @@ impl Service {
             None => Ok(None),
         };
         match conn {
+            Err(Denied) if to.nid != 0 => self.refused(serial, to, Refused::Gateway),
             Err(Denied) => self.refused(serial, to, Refused::User),
             Ok(Some(number)) => {
                 let link = self.number();
@@ -139,6 +151,8 @@ impl Service {
         let found = if gone { out.links.remove(&link) } else { out.links.get(&link).copied() };
         let Some((serial, to)) = found else { return };
         let is_own = out.process == self.process.shared.member.name;
+        let is_denied = matches!(note, Note::Denied { .. });
+        let why = is_denied.then(|| why_denied(&self.process.shared.registry, &out.process, to));
         if gone {
             self.asked.remove(&(serial, to));
         }
@@ -176,7 +190,7 @@ impl Service {
             }
             Note::Denied { .. } => {
                 drop(tx);
-                return self.refused(serial, to, Refused::User);
+                return self.refused(serial, to, why.unwrap_or(Refused::User));
             }
             Note::Unreachable { .. } => {
                 drop(tx);

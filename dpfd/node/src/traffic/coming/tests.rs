@@ -1,5 +1,6 @@
 use super::*;
 use crate::local::Local;
+use crate::places::Ends;
 
 /// Takes the third of what it is offered.
 struct Slow(u32);
