@@ -8,37 +8,19 @@
  *   send     close under a blocked send: all it was given arrives, and the end after that
  *   sendfile the same under a blocked sendfile
  *   from     another file is put at the number of the one that a blocked sendfile sends: nothing of it goes out
- *   splice   close under a splice that waits for bytes: they go into the pipe that it began with
- *   splice_moved   the same, and a file of the program's is put at numbers that the shim has for the pipe
- *   splice_cancel  a thread is cancelled in such a splice: when the program closes the pipe, its reader has the end
- *   splice_jump    a signal handler jumps out of one
  *   jump     a signal handler jumps out of a blocked recv, with another thread about: close ends the connection
  *   cancel   a thread blocked in recv is cancelled: close ends the connection
  *   fork     a child is forked while a thread is blocked in recv: closing its copies is the parent's affair
  *   stress   many threads, many connections, closed at once
- * The client speaks and checks; marks keep the order.
+ * The client speaks and checks; marks keep the order. closed_under_splice.c is the same of splice.
  */
-#include "common.h"
+#include "blocked.h"
 
-#include <setjmp.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 
 static int listener;
 static int blocked_fd;
-static sigjmp_buf out;
-
-struct call {
-    int fd;
-    size_t want;
-    int flags;
-    ssize_t result;
-    int error;
-    char data[16];
-};
-
-/* The thread that is about to block. */
-static volatile pid_t blocker;
 
 static void *receive(void *argument) {
     struct call *call = argument;
@@ -46,31 +28,6 @@ static void *receive(void *argument) {
     call->result = recv(call->fd, call->data, call->want, call->flags);
     call->error = errno;
     return NULL;
-}
-
-/*
- * The thread started last sleeps in its call. A time will not do: a thread that has not come that far yet would make its
- * call on whatever has the number by then.
- */
-static void let_it_block(void) {
-    char path[64], state = 0;
-    while (!blocker)
-        sched_yield();
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", blocker);
-    while (state != 'S') {
-        sleep_ms(1);
-        FILE *file = fopen(path, "r");
-        CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
-        fclose(file);
-    }
-    blocker = 0;
-}
-
-static void say_call(const char *who, const struct call *call) {
-    if (call->result < 0)
-        say("%s: %s", who, strerrorname_np(call->error));
-    else
-        say("%s: %zd %.*s", who, call->result, (int)call->result, call->data);
 }
 
 static void under_recv(void) {
@@ -200,137 +157,6 @@ static void read_much(void) {
     uint64_t sum = SUM_START, size = read_to_eof(fd, &sum);
     say("all of it: %s", size == MUCH && sum == checksum(SUM_START, much, MUCH) ? "yes" : "no");
     serve_asks(next);
-}
-
-static int pipe_ends[2];
-
-static void *splice_some(void *argument) {
-    struct call *call = argument;
-    blocker = gettid();
-    call->result = splice(call->fd, NULL, pipe_ends[1], NULL, 100, 0);
-    return NULL;
-}
-
-static void say_queued(const char *whose, int pipe) {
-    int there = -1;
-    MUST(ioctl(pipe, FIONREAD, &there));
-    say("in %s pipe: %d", whose, there);
-}
-
-static void under_splice(void) {
-    int other[2], fd = accepted(listener), next = accepted(listener);
-    struct call call = {.fd = fd};
-    MUST(pipe(pipe_ends));
-    MUST(pipe(other));
-    pthread_t thread = start_thread(splice_some, &call);
-    let_it_block();
-    MUST(dup2(other[1], pipe_ends[1]));
-    MUST(dup2(next, fd));
-    mark("speak", 1);
-    pthread_join(thread, NULL);
-    say_call("spliced", &call);
-    say_queued("its own", pipe_ends[0]);
-    say_queued("another", other[0]);
-}
-
-/* Whether the only end of the pipe to write to is closed. */
-static void say_end_of_pipe(void) {
-    struct pollfd entry = {.fd = pipe_ends[0], .events = POLLIN};
-    MUST(close(pipe_ends[1]));
-    MUST(poll(&entry, 1, 2000));
-    say("the pipe's end: %s", entry.revents & POLLHUP ? "yes" : "no");
-}
-
-static void cancelled_splice(void) {
-    struct call call = {.fd = accepted(listener)};
-    MUST(pipe(pipe_ends));
-    pthread_t thread = start_thread(splice_some, &call);
-    let_it_block();
-    pthread_cancel(thread);
-    pthread_join(thread, NULL);
-    say_end_of_pipe();
-    mark("speak", 1);
-    mark("spliced", 1);
-}
-
-/* Puts a file at other numbers that stand for the pipe; what gives way goes to the next ones. */
-static void put_over_copies(int file) {
-    char path[64], pipe_name[64], name[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", pipe_ends[1]);
-    ssize_t length = MUST(readlink(path, pipe_name, sizeof pipe_name));
-    for (int fd = 3, moved = 0; fd < 4096 && moved < 3; fd++) {
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        bool same = readlink(path, name, sizeof name) == length && memcmp(name, pipe_name, (size_t)length) == 0;
-        if (same && fd != pipe_ends[0] && fd != pipe_ends[1]) {
-            MUST(dup2(file, fd));
-            moved++;
-        }
-    }
-}
-
-static void moved_splice(void) {
-    struct call call = {.fd = accepted(listener)};
-    int file = MUST(memfd_create("file", MFD_CLOEXEC));
-    struct stat status;
-    MUST(pipe(pipe_ends));
-    pthread_t thread = start_thread(splice_some, &call);
-    let_it_block();
-    put_over_copies(file);
-    mark("speak", 1);
-    pthread_join(thread, NULL);
-    say_call("spliced", &call);
-    say_queued("its own", pipe_ends[0]);
-    MUST(fstat(file, &status));
-    say("in the file: %d", (int)status.st_size);
-    char data[5];
-    read_exact(pipe_ends[0], data, sizeof data);
-    say_end_of_pipe();
-    mark("spliced", 1);
-}
-
-static void speak_once(void) {
-    int fd = connected();
-    await_mark("speak");
-    send(fd, "hello", 5, MSG_NOSIGNAL);
-    await_mark("spliced");
-}
-
-static void speak_to_splice(void) {
-    int fd = connected(), next = connected();
-    await_mark("speak");
-    write_all(next, "another", 7);
-    write_all(fd, "hello", 5);
-    char byte;
-    say("the end: %zd", recv(fd, &byte, 1, MSG_NOSIGNAL));
-}
-
-static void jump(int number) {
-    (void)number;
-    siglongjmp(out, 1);
-}
-
-static void *idle(void *unused) {
-    await_mark("ended");
-    return unused;
-}
-
-static void jumped_out_of_splice(void) {
-    int fd = accepted(listener);
-    pthread_t thread = start_thread(idle, NULL);
-    struct sigaction action = {.sa_handler = jump};
-    MUST(sigaction(SIGALRM, &action, NULL));
-    MUST(pipe(pipe_ends));
-    blocked_fd = fd;
-    if (sigsetjmp(out, 1) == 0) {
-        ualarm(300000, 0);
-        splice(blocked_fd, NULL, pipe_ends[1], NULL, 100, 0);
-        say("splice came back");
-    }
-    say_end_of_pipe();
-    mark("speak", 1);
-    mark("spliced", 1);
-    mark("ended", 1);
-    pthread_join(thread, NULL);
 }
 
 static void jumped_out(void) {
@@ -477,14 +303,6 @@ void server(void) {
         under_send();
     else if (mode_is("from"))
         under_sendfile();
-    else if (mode_is("splice"))
-        under_splice();
-    else if (mode_is("splice_moved"))
-        moved_splice();
-    else if (mode_is("splice_cancel"))
-        cancelled_splice();
-    else if (mode_is("splice_jump"))
-        jumped_out_of_splice();
     else if (mode_is("jump"))
         jumped_out();
     else if (mode_is("cancel"))
@@ -502,10 +320,6 @@ void client(void) {
         read_much();
     else if (mode_is("from"))
         read_a_part();
-    else if (mode_is("splice"))
-        speak_to_splice();
-    else if (strncmp(program_argv[3], "splice_", 7) == 0)
-        speak_once();
     else if (mode_is("stress"))
         stress_client();
     else if (mode_is("jump") || mode_is("cancel") || mode_is("fork"))

@@ -31,7 +31,7 @@ pub struct Row {
     pub version: Version,
     /// Content both ways, back-pressure and abrupt ends, in a fresh folder. Legs are those of the content.
     pub check: fn(&Run) -> Result<Vec<Leg>, Error>,
-    /// The loads that are measured.
+    /// The loads that are measured; none of tests of others.
     pub figures: &'static [Figure],
 }
 

@@ -1,24 +1,27 @@
 //! Arenas of clients that said hello. A stranger's costs a descriptor, of which each user has few; it is mapped when one
 //! connection has proven to end in its client (PROTOCOLS I3), and then counts for its user's share.
 
+mod hello;
+mod room;
 mod view;
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use dp_channel::arena::{Arena, Geometry};
-use dp_channel::family::{Conn, Family, Id, Reason};
+use dp_channel::family::{Id, Reason};
 use dp_channel::possession;
-use dp_channel::share;
 use dp_channel::slot::{Side, State};
 use dp_channel::tcp;
 use dp_channel::unmapped::{key, Key, Unmapped};
 use dp_edge::sys::raw;
 
+pub use self::hello::{count_other_version, receive};
+use self::room::{bury, close_mapped, has_share, Buried};
 use self::view::{slot, View};
 use crate::channel::Channel;
 use crate::retired::Retired;
-use crate::{link, own, proof, rights, state};
+use crate::{link, own, proof, state};
 
 const GUESTS: usize = 256;
 /// Guests of one user that are mapped.
@@ -328,212 +331,8 @@ pub fn admit(c: &Channel, _: &Walking) -> Admission {
     Admission::Yes(arena)
 }
 
-/// Whether user `uid` may have so many guests more, and so many bytes of our addresses.
-fn has_share(uid: u32, guests: usize, more: usize) -> bool {
-    let mapped = || MET.iter().filter(|g| g.arena.load(Ordering::Relaxed) != 0);
-    let theirs = || mapped().filter(|g| g.uid.load(Ordering::Relaxed) == uid);
-    let bytes: usize = theirs().filter_map(Guest::arena).map(|a| a.addresses()).sum();
-    theirs().count() + guests <= SHARE && bytes + more <= ADDRESSES
-}
-
-/// Descriptors of guests that were mapped meanwhile; one thread that walks is the caller.
-fn close_mapped() {
-    for g in &MET {
-        if g.arena.load(Ordering::Relaxed) != 0 && g.fd.load(Ordering::Relaxed) >= 0 && alone() {
-            g.close();
-        }
-    }
-}
-
 fn alone() -> bool {
     RETIRED.is_alone()
-}
-
-/// The process whose hello was refused last for its version.
-static OTHER_VERSION: AtomicU32 = AtomicU32::new(u32::MAX);
-
-/// Counts a client of another version: one that nobody answers says hello again and again, and is still one.
-pub fn count_other_version(cred: &libc::ucred) {
-    let pid = cred.pid as u32;
-    if OTHER_VERSION.swap(pid, Ordering::Relaxed) != pid {
-        state::count(Reason::Version);
-    }
-}
-
-/// A hello came; `opener` opened the door. True if there is something to look into. One thread at a time.
-/// `fd` is this one's to close, and so are the links: our name of the connection, and the client's.
-pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool {
-    close_mapped();
-    if let Some(family) = state::family() {
-        RETIRED.unmap(family, is_used);
-        put_away_those_gone(family);
-    }
-    // SAFETY: just received, ours alone.
-    let memory = unsafe { BorrowedFd::borrow_raw(fd) };
-    let ours = state::largest();
-    let limit = LARGER * ours.len();
-    let looked = Unmapped::look(memory, limit).map(|(memory, spoken)| (memory.geometry(), spoken));
-    // By hand, as all here: the thread may be ended anywhere, and nothing may have to be dropped then.
-    let refused = |why| {
-        rights::refuse(fd);
-        link::end(links[0]);
-        state::count(why);
-        false
-    };
-    let (geometry, spoken, key) = match (looked, key(memory)) {
-        (Ok((theirs, _)), _) if !share::may_be_filled(theirs.lines.into(), ours.lines.into()) => {
-            return refused(Reason::Memory);
-        }
-        (Ok((geometry, spoken)), Ok(key)) => (geometry, spoken, key),
-        (Err(libc::EPROTONOSUPPORT), _) => {
-            raw::close(fd);
-            link::end(links[0]);
-            count_other_version(cred);
-            return false;
-        }
-        (Err(libc::EFBIG), _) => return refused(Reason::Memory),
-        _ => return refused(Reason::Corrupt),
-    };
-    // Without an opener nothing could be proven.
-    if opener == Id::default() {
-        return refused(Reason::Owner);
-    }
-    if let Some(g) = MET.iter().find(|g| g.in_use() && g.key() == key) {
-        raw::close(fd);
-        g.set_links(links);
-        return true;
-    }
-    let Some(i) = place(cred.uid) else { return refused(Reason::Slots) };
-    let Some(fd) = own::keep(fd) else {
-        link::end(links[0]);
-        state::count(Reason::Memory);
-        return false;
-    };
-    let g = &MET[i];
-    // Those of the guest that had this place are no good to its client, who has been forgotten.
-    link::end(g.links[0].swap(0, Ordering::Relaxed));
-    g.set_links(links);
-    g.uid.store(cred.uid, Ordering::Relaxed);
-    g.pid.store(cred.pid as u32, Ordering::Relaxed);
-    g.since.store(state::now(), Ordering::Relaxed);
-    for (to, from) in g.key.iter().zip(key).chain(g.opener.iter().zip(opener)) {
-        to.store(from, Ordering::Relaxed);
-    }
-    for (to, from) in g.sizes.iter().zip([geometry.slots, geometry.lines, geometry.spare, spoken]) {
-        to.store(from, Ordering::Relaxed);
-    }
-    g.fd.store(fd, Ordering::SeqCst);
-    HIGH.fetch_max(i + 1, Ordering::Release);
-    true
-}
-
-/// A free place for a guest of user `uid`. Where too many have proven nothing yet, the oldest of them goes.
-fn place(uid: u32) -> Option<usize> {
-    let unproven = || {
-        let waits = |g: &Guest| g.arena.load(Ordering::Relaxed) == 0 && g.fd.load(Ordering::Relaxed) >= 0;
-        MET.iter().enumerate().filter(move |(_, g)| waits(g))
-    };
-    let theirs = |g: &Guest| g.uid.load(Ordering::Relaxed) == uid;
-    let age = |(_, g): &(usize, &Guest)| g.since.load(Ordering::Relaxed);
-    let oldest = if unproven().filter(|(_, g)| theirs(g)).count() >= UNPROVEN_OF_ONE {
-        unproven().filter(|(_, g)| theirs(g)).min_by_key(age)
-    } else if unproven().count() >= UNPROVEN {
-        unproven().min_by_key(age)
-    } else {
-        None
-    };
-    if let Some((i, g)) = oldest {
-        if !alone() {
-            return None;
-        }
-        g.close();
-        return Some(i);
-    }
-    let free = || MET.iter().position(|g| !g.in_use());
-    free().or_else(|| matches!(bury(None), Buried::One).then(free).flatten())
-}
-
-/// Whether there is room now.
-enum Buried {
-    /// One arena was taken away.
-    One,
-    /// Connections of ours are in all of them.
-    None,
-    /// One could be, but another thread looks.
-    NotNow,
-}
-
-/// Whether a connection of ours is in the arena.
-fn is_used(arena: &Arena, c: &Conn) -> bool {
-    arena.holds(c.offer.load(Ordering::Acquire) as usize)
-}
-
-/// Makes room: takes away an arena in which no connection of ours is left, of user `uid` if given; it is unmapped later. That
-/// of a dead client if there is one. A living one says hello again when it finds that nobody takes its offers.
-fn bury(uid: Option<u32>) -> Buried {
-    let Some(family) = state::family() else { return Buried::None };
-    let mut best: Option<(bool, u64, &Guest)> = None;
-    for g in &MET {
-        let Some(arena) = g.arena() else { continue };
-        if uid.is_some_and(|uid| uid != g.uid.load(Ordering::Relaxed)) || has_connection(family, &arena) {
-            continue;
-        }
-        let pid = g.pid.load(Ordering::Relaxed);
-        let lives = pid == 0 || raw::probe_process(pid) != Err(libc::ESRCH);
-        let this = (lives, g.since.load(Ordering::Relaxed), g);
-        if best.is_none_or(|(l, since, _)| (this.0, this.1) < (l, since)) {
-            best = Some(this);
-        }
-    }
-    let Some((_, _, g)) = best else { return Buried::None };
-    RETIRED.unmap(family, is_used);
-    if put_away(g) {
-        Buried::One
-    } else {
-        Buried::NotNow
-    }
-}
-
-/// Takes away the arena of a guest in which nobody is; it is unmapped later. False: not now.
-fn put_away(g: &Guest) -> bool {
-    if !RETIRED.has_room() {
-        return false;
-    }
-    let p = g.arena.swap(0, Ordering::SeqCst);
-    // One walker is the caller itself, on its way to look again from the start.
-    if !alone() {
-        // Another may have read the address just before, and go into it; put it back, try another time.
-        g.arena.store(p, Ordering::SeqCst);
-        return false;
-    }
-    g.close();
-    RETIRED.put(p);
-    true
-}
-
-/// Whether a connection of ours is in the arena.
-fn has_connection(family: Family, arena: &Arena) -> bool {
-    let used = family.used().any(|n| is_used(arena, family.conn(n)));
-    used
-}
-
-/// So many guests are looked at with each hello.
-const LOOKS: usize = 2;
-
-/// Takes away arenas of clients that are gone. What they have of memory is ours as long as they are mapped here, and nobody
-/// else's.
-fn put_away_those_gone(family: Family) {
-    static AT: AtomicUsize = AtomicUsize::new(0);
-    let high = HIGH.load(Ordering::Acquire).min(GUESTS);
-    let from = AT.load(Ordering::Relaxed);
-    let mapped = |k: &usize| MET[*k].arena.load(Ordering::Relaxed) != 0;
-    for k in (from..from + high).map(|k| k % high).filter(mapped).take(LOOKS) {
-        AT.store(k + 1, Ordering::Relaxed);
-        let g = &MET[k];
-        if g.is_gone() && g.arena().is_some_and(|arena| !has_connection(family, &arena)) {
-            put_away(g);
-        }
-    }
 }
 
 /// Whether a guest's arena is mapped there.

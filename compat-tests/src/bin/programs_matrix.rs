@@ -31,6 +31,10 @@ struct Args {
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = row)]
     only: Vec<&'static Row>,
 
+    /// All but these rows.
+    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = row, conflicts_with = "only")]
+    without: Vec<&'static Row>,
+
     /// Checks only, natively and with the shim on both sides: a few seconds a row.
     #[arg(long)]
     fast: bool,
@@ -80,7 +84,9 @@ struct Listing {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let chosen: Vec<&'static Row> = if args.only.is_empty() { rows().collect() } else { args.only.clone() };
+    let is_left_out = |row: &&Row| args.without.iter().any(|out| out.name == row.name);
+    let all = || rows().filter(|row| !is_left_out(row)).collect();
+    let chosen: Vec<&'static Row> = if args.only.is_empty() { all() } else { args.only.clone() };
     if args.list {
         chosen.iter().for_each(|row| println!("{:<16} {}", row.name, row.what));
         return ExitCode::SUCCESS;

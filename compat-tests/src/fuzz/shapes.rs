@@ -2,10 +2,13 @@
 
 use fastrand::Rng;
 
-use super::script::{Line, Script, Who};
+use super::script::{Script, Who};
 
 mod rare;
+mod sets;
 mod waits;
+
+pub use self::sets::EARLY;
 
 /// A side, and the other.
 fn sides(rng: &mut Rng) -> (Who, Who) {
@@ -42,20 +45,20 @@ pub const ALL: &[(&str, Shape)] = &[
     ("ends", ends),
     ("ends", ends),
     ("reset", reset),
-    ("pump", pump),
-    ("equal-data", equal_data),
-    ("turns", turns),
-    ("edges", edges),
-    ("edges", edges),
+    ("pump", sets::pump),
+    ("equal-data", sets::equal_data),
+    ("turns", sets::turns),
+    ("edges", sets::edges),
+    ("edges", sets::edges),
     ("copies", copies),
     ("copies", copies),
     ("closed-under", closed_under),
-    ("many-sets", many_sets),
-    ("conversation", conversation),
+    ("many-sets", sets::many_sets),
+    ("conversation", sets::conversation),
     ("messages", messages),
     ("forks", forks),
-    ("alarms", alarms),
-    ("sleepers", sleepers),
+    ("alarms", waits::alarms),
+    ("sleepers", waits::sleepers),
     ("urgent", urgent),
     ("low-water", low_water),
     ("nested", waits::nested),
@@ -139,116 +142,6 @@ fn reset(rng: &mut Rng, script: &mut Script) {
     script.add(stays, pick(rng, &["send s 10", "soerror s", "poll 5 s:IN|OUT|RDHUP"]));
 }
 
-/// A stream under back-pressure to an edge-triggered reader.
-fn pump(rng: &mut Rng, script: &mut Script) {
-    let (reads, writes) = sides(rng);
-    let set = watched(rng, script, reads, &["IN|ET", "IN|ET|RDHUP", "IN|OUT|ET"]);
-    let want = if rng.bool() { rng.u32(1000..20_000) } else { rng.u32(20_000..200_000) };
-    let counts = pick(rng, &["", "counts"]);
-    // What the last edge of one does not tell, no later one tells.
-    for _ in 0..rng.u32(1..4) {
-        let total = rng.u32(200_000..6_000_000);
-        let piece = pick(rng, &["4096", "65536", "100000", "1000000"]);
-        script.add(writes, format!("thread t1 sendall s {total} {piece}"));
-        let pause = pick(rng, &["0", "50", "400", "400"]);
-        script.add(reads, format!("etpump {set} s {total} {want} {pause} {counts}"));
-        script.add(writes, "join t1 300");
-    }
-}
-
-/// A set in which `who` waits for edges of `s`: where it has registered it before it was connected, that one.
-fn watched(rng: &mut Rng, script: &mut Script, who: Who, modes: &[&str]) -> &'static str {
-    let early =
-        |line: &Line| line.word(0) == "open" && line.word(2) == EARLY && modes.contains(&line.word(3));
-    if who == Who::Client && script.0.iter().any(early) {
-        return EARLY;
-    }
-    script.add(who, "epoll e0");
-    script.add(who, format!("epoll_add e0 s {} 1", pick(rng, modes)));
-    "e0"
-}
-
-/// The set in which a client registers a socket before it connects it.
-pub const EARLY: &str = "e8";
-
-/// Several descriptors with the same data.
-fn equal_data(rng: &mut Rng, script: &mut Script) {
-    let (reads, writes) = sides(rng);
-    script.add(reads, "epoll e0");
-    script.add(reads, "pipe p q");
-    script.add(reads, "eventfd v 0");
-    script.add(reads, "dup s d");
-    let mut list: Vec<String> = ["s", "p", "v", "d"]
-        .iter()
-        .map(|name| format!("epoll_add e0 {name} {} 1", pick(rng, &["IN", "IN", "OUT", "IN|ET"])))
-        .collect();
-    rng.shuffle(&mut list);
-    list.truncate(rng.usize(2..=4));
-    list.iter().for_each(|line| script.add(reads, line));
-    for _ in 0..rng.u32(2..6) {
-        match rng.u32(..5) {
-            0 => script.add(reads, "write q 1"),
-            1 => script.add(reads, "evwrite v"),
-            2 => script.add(reads, pick(rng, &["read p 10", "evread v", "drain s 1000"])),
-            _ => script.add(writes, format!("send s {}", rng.u32(1..100))),
-        }
-        script.add(reads, "epoll_wait e0 8 40");
-    }
-}
-
-/// More is ready than a call has room for.
-fn turns(rng: &mut Rng, script: &mut Script) {
-    let (reads, writes) = sides(rng);
-    script.add(reads, "epoll e0");
-    script.add(reads, format!("eventfd v {}", rng.u32(..2)));
-    script.add(reads, "eventfd w 1");
-    script.add(reads, format!("epoll_add e0 v {} 2", pick(rng, &["IN", "OUT", "IN|OUT"])));
-    script.add(reads, format!("epoll_add e0 s {} 1", pick(rng, &["IN", "IN|OUT", "IN|ET"])));
-    if rng.bool() {
-        script.add(reads, format!("epoll_add e0 w {} 3", pick(rng, &["IN", "IN|ET", "OUT"])));
-    }
-    script.add(writes, format!("send s {}", size(rng)));
-    script.add(Who::Nobody, "settle 2");
-    script.add(reads, format!("epoll_seen e0 {} 200 {}", rng.u32(1..3), pick(rng, &["0", "0", "5"])));
-    // Just now the kernel was asked, see known.rs.
-    script.add(Who::Nobody, "settle 1");
-    script.add(reads, "epoll_wait e0 8 5");
-}
-
-/// Edges: what is told again, and what is not.
-fn edges(rng: &mut Rng, script: &mut Script) {
-    let (reads, writes) = sides(rng);
-    let modes = [
-        "IN|ET",
-        "IN|OUT|ET",
-        "IN|ET|EXCLUSIVE",
-        "IN|ONESHOT",
-        "IN|ET|ONESHOT",
-        "IN|RDHUP|ET",
-        "IN|EXCLUSIVE",
-    ];
-    let set = watched(rng, script, reads, &modes);
-    for _ in 0..rng.u32(3..9) {
-        match rng.u32(..10) {
-            0..=4 => script.add(writes, format!("send s {}", size(rng) % 30_000 + 1)),
-            5 => script.add(reads, format!("recv s {} dontwait", size(rng))),
-            6 => script.add(reads, "drain s 65536"),
-            7 => script.add(
-                reads,
-                format!(
-                    "epoll_mod {set} s {} 1",
-                    pick(rng, &["IN|ET", "IN|OUT|ET", "IN|ONESHOT", "OUT", "IN"])
-                ),
-            ),
-            8 => script.add(reads, format!("send s {}", rng.u32(1..100))),
-            _ => script.add(writes, "shutdown s WR"),
-        }
-        script.add(Who::Nobody, "settle 2");
-        let call = pick(rng, &["epoll_wait", "epoll_wait", "epoll_pwait2", "epoll_raw"]);
-        script.add(reads, format!("{call} {set} 8 {}", pick(rng, &["0", "10"])));
-    }
-}
-
 /// A registration belongs to what is open, not to its number.
 fn copies(rng: &mut Rng, script: &mut Script) {
     let (reads, writes) = sides(rng);
@@ -318,60 +211,6 @@ fn closed_under(rng: &mut Rng, script: &mut Script) {
     script.add(writes, "send s 10");
 }
 
-/// Many epoll sets, or calls that fail.
-fn many_sets(rng: &mut Rng, script: &mut Script) {
-    let (reads, writes) = sides(rng);
-    if rng.bool() {
-        script.add(Who::Both, "open a");
-        script.add(Who::Both, "warm a 20");
-    } else {
-        script.add(reads, "eventfd a 0");
-    }
-    let count = rng.u32(1000..1400);
-    if rng.bool() {
-        script.0.insert(0, Line::new(Who::Nobody, "env DP_SPIN=1000000"));
-    }
-    script
-        .add(reads, if rng.bool() { format!("badctl {count} a") } else { format!("manysets {count} a IN") });
-    script.add(reads, "epoll e0");
-    script.add(reads, "epoll_add e0 s IN 1");
-    if rng.u32(..3) > 0 {
-        return rounds(rng, script, (reads, writes));
-    }
-    for turn in 0..rng.u32(3..8) {
-        // Just now this side was looking and did not sleep; then bytes come while it waits.
-        script.add(Who::Both, format!("warm s {}", pick(rng, &["20", "200", "400"])));
-        let size = rng.u32(1..100);
-        script.add(writes, format!("thread t{turn} trickle s {size} 1 {}", rng.u32(5..25)));
-        script.add(reads, "epoll_wait e0 8 100");
-        script.add(reads, format!("read s {size}"));
-        script.add(writes, format!("join t{turn} 100"));
-    }
-}
-
-/// A busy connection: sometimes the other side is waited for, sometimes it has answered already.
-fn rounds(rng: &mut Rng, script: &mut Script, (asks, answers): (Who, Who)) {
-    script.add(answers, "thread t1 echo s");
-    script.add(asks, format!("rounds e0 s {} {} 300", rng.u32(20..300), rng.u32(1..200)));
-    script.add(asks, "close s");
-    script.add(answers, "join t1 100");
-}
-
-/// A connection that is asked and answers, in an epoll set with others.
-fn conversation(rng: &mut Rng, script: &mut Script) {
-    let (asks, answers) = sides(rng);
-    script.add(asks, "epoll e0");
-    script.add(asks, format!("eventfd v {}", rng.u32(..2)));
-    if rng.bool() {
-        script.add(asks, format!("epoll_add e0 v {} {}", pick(rng, &["IN|ET", "OUT|ET"]), rng.u32(1..3)));
-    }
-    script.add(
-        asks,
-        format!("epoll_add e0 s {} 1", pick(rng, &["IN", "IN|ET", "IN|RDHUP", "IN|ET|EXCLUSIVE"])),
-    );
-    rounds(rng, script, (asks, answers));
-}
-
 /// Several messages in one call.
 fn messages(rng: &mut Rng, script: &mut Script) {
     let (reads, writes) = sides(rng);
@@ -431,90 +270,6 @@ fn forks(rng: &mut Rng, script: &mut Script) {
     }
     script.add(Who::Nobody, "settle 3");
     script.add(other, "drain s 65536");
-}
-
-/// A signal comes during a call.
-fn alarms(rng: &mut Rng, script: &mut Script) {
-    let (waits, other) = sides(rng);
-    script.0.insert(0, Line::new(Who::Nobody, "env DP_SPIN=1000000"));
-    script.add(waits, "epoll e0");
-    script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &["IN", "IN|ET", "IN|OUT|ET"])));
-    for turn in 0..rng.u32(1..4) {
-        let call = pick(
-            rng,
-            &[
-                "recv s 100",
-                "recvmsg s 100",
-                "recv s 100 waitall",
-                "read s 10",
-                "poll 20 s:IN",
-                "poll 20 s:IN|RDHUP",
-                "select 20 s:IN",
-                "epoll_wait e0 8 20",
-                "epoll_pwait2 e0 8 20",
-                "recvmmsg s 2 10 0",
-            ],
-        );
-        script.add(Who::Both, format!("warm s {}", rng.u32(5..60)));
-        if call.starts_with("epoll") {
-            script.add(waits, "epoll_wait e0 8 0");
-        }
-        let later = rng.u32(..3) == 0;
-        if later {
-            script.add(other, format!("thread t{turn} trickle s {} 1 {}", rng.u32(1..100), rng.u32(13..18)));
-        }
-        script.add(waits, format!("alarmed {} {} {call}", rng.u32(3..7), pick(rng, &["plain", "restart"])));
-        if later {
-            script.add(other, format!("join t{turn} 300"));
-        }
-        script.add(waits, "drain s 1000");
-    }
-}
-
-/// A thread sleeps in a wait while others change what it waits for.
-fn sleepers(rng: &mut Rng, script: &mut Script) {
-    let (waits, sends) = sides(rng);
-    let events = ["IN", "IN|ET", "IN|ONESHOT", "IN|RDHUP", "IN|EXCLUSIVE"];
-    script.add(waits, "epoll e0");
-    let added = rng.bool();
-    if added {
-        script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &events)));
-    }
-    for turn in 0..rng.u32(1..4) {
-        script.add(Who::Both, format!("warm s {}", rng.u32(2..60)));
-        let call = pick(
-            rng,
-            &[
-                "epoll_wait e0 8 40",
-                "epoll_wait e0 8 40",
-                "epoll_pwait2 e0 8 40",
-                "poll 40 s:IN",
-                "select 40 s:IN",
-            ],
-        );
-        script.add(waits, "epoll_wait e0 8 0");
-        script.add(waits, format!("thread t{turn} {call}"));
-        for _ in 0..rng.u32(1..4) {
-            match rng.u32(..7) {
-                0 => script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &events))),
-                1 => script.add(waits, format!("epoll_mod e0 s {} {}", pick(rng, &events), rng.u32(1..3))),
-                2 => script.add(waits, "epoll_del e0 s IN 0"),
-                3 => script.add(waits, "dup s d"),
-                4 => script.add(waits, format!("send s {}", rng.u32(1..100))),
-                _ => {
-                    script.add(sends, format!("send s {}", rng.u32(1..100)));
-                    // Whether the thread is awake before the next change would be a race.
-                    script.add(Who::Nobody, "settle 3");
-                }
-            }
-        }
-        script.add(waits, format!("join t{turn} 100"));
-        script.add(waits, "drain s 1000");
-        script.add(sends, "drain s 1000");
-    }
-    script.add(sends, "close s");
-    script.add(Who::Nobody, "settle 2");
-    script.add(waits, "epoll_wait e0 8 10");
 }
 
 /// An urgent byte, and what is read before and behind it.

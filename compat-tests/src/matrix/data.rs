@@ -8,6 +8,7 @@ mod mosquitto;
 mod openssh;
 mod postgres;
 mod redis;
+mod redis_tests;
 mod rsync;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ pub const ROWS: &[&Row] = &[
     &mariadb::ROW,
     &memcached::ROW,
     &redis::ROW,
+    &redis_tests::ROW,
     &mosquitto::ROW,
     &openssh::ROW,
     &rsync::ROW,

@@ -9,6 +9,7 @@
 //! a sender that is faster than its receiver goes back to TCP's buffers for a while (ARCHITECTURE.md).
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use serde::Serialize;
 
@@ -30,7 +31,7 @@ pub struct Leg {
     pub connections: u64,
     /// Bytes that went through rings, both directions together.
     pub carried: u64,
-    /// Bytes of content that were moved in all.
+    /// Bytes of content that were moved in all; 0: nobody counted any.
     pub content: u64,
     /// Connections of the server at its end that stayed on TCP, by reason.
     pub on_tcp: String,
@@ -173,7 +174,7 @@ impl<'a> Meter<'a> {
 }
 
 /// `2 no-offer, 1 silent`, or `none`.
-fn left(on_tcp: &BTreeMap<String, u64>) -> String {
+pub(super) fn left<K: Display>(on_tcp: &BTreeMap<K, u64>) -> String {
     let counts: Vec<String> = on_tcp.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     if counts.is_empty() {
         "none".into()

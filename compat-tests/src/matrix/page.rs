@@ -71,6 +71,7 @@ fn taken(figure: &Taken) -> String {
 /// `curl to nginx: yes, 98 % of the bytes; nginx to upstream: TCP, the program is static`
 fn legs(legs: &[Leg]) -> String {
     let one = |leg: &Leg| match (leg.is_channel(), leg.reason) {
+        (true, _) if leg.content == 0 => format!("{}: yes, {} ends of them", leg.name, leg.channels),
         (true, _) => format!("{}: yes, {:.0} % of the bytes", leg.name, 100.0 * leg.carried()),
         (false, Some(reason)) => format!("{}: TCP, {reason}", leg.name),
         (false, None) => {

@@ -62,6 +62,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether it may take a few seconds only.
+    pub fn is_fast(&self) -> bool {
+        self.fast
+    }
+
     /// Whether both sides have the shim, so that legs must be channels.
     pub fn is_shimmed(&self) -> bool {
         self.combo.server == Side::Shim && self.combo.client == Side::Shim

@@ -100,6 +100,8 @@ fn each_row_has_a_name_of_its_own() {
     let mut names = BTreeSet::new();
     for row in rows() {
         assert!(names.insert(row.name), "{} twice", row.name);
-        assert!(!row.tools.is_empty() && !row.figures.is_empty(), "{}", row.name);
+        // Tests of others measure nothing.
+        let measures = row.name.ends_with("_tests") || !row.figures.is_empty();
+        assert!(!row.tools.is_empty() && measures, "{}", row.name);
     }
 }

@@ -54,10 +54,10 @@ same_everywhere! {
     closed_under_a_send => Pair::c("closed_under").arg("send");
     closed_under_a_sendfile => Pair::c("closed_under").arg("sendfile");
     replaced_file_under_a_sendfile => Pair::c("closed_under").arg("from");
-    closed_under_a_splice => Pair::c("closed_under").arg("splice");
-    replaced_under_a_splice_that_holds_its_pipe => Pair::c("closed_under").arg("splice_moved");
-    closed_after_a_cancelled_splice => Pair::c("closed_under").arg("splice_cancel");
-    closed_after_a_jump_out_of_a_splice => Pair::c("closed_under").arg("splice_jump");
+    closed_under_a_splice => Pair::c("closed_under_splice").arg("closed");
+    replaced_under_a_splice_that_holds_its_pipe => Pair::c("closed_under_splice").arg("moved");
+    closed_after_a_cancelled_splice => Pair::c("closed_under_splice").arg("cancel");
+    closed_after_a_jump_out_of_a_splice => Pair::c("closed_under_splice").arg("jump");
     closed_after_a_jump_out_of_a_receive => Pair::c("closed_under").arg("jump");
     closed_after_a_cancelled_receive => Pair::c("closed_under").arg("cancel");
     closed_under_a_receive_beside_a_fork => Pair::c("closed_under").arg("fork");

@@ -6,7 +6,7 @@ use dp_channel::arena::{Arena, Geometry};
 use dp_channel::slot::Slot;
 use dp_channel::unmapped::Unmapped;
 
-use super::has_share;
+use super::room::has_share;
 
 /// A guest as it can be looked at.
 pub(super) enum View {

@@ -1,4 +1,5 @@
-//! Shapes of waits that few programs have: sets in sets, sets that give way to others, odd events, ends beside a thread that waits.
+//! Shapes of waits: signals that come during one, changes beside a thread that sleeps, and what few programs have: sets in sets, sets
+//! that give way to others, odd events, ends beside a thread that waits.
 
 use fastrand::Rng;
 
@@ -157,4 +158,88 @@ pub(super) fn replaced_sets(rng: &mut Rng, script: &mut Script) {
     if rng.bool() {
         script.0.insert(0, Line::new(Who::Nobody, "env DP_SPIN=1000000"));
     }
+}
+
+/// A signal comes during a call.
+pub(super) fn alarms(rng: &mut Rng, script: &mut Script) {
+    let (waits, other) = sides(rng);
+    script.0.insert(0, Line::new(Who::Nobody, "env DP_SPIN=1000000"));
+    script.add(waits, "epoll e0");
+    script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &["IN", "IN|ET", "IN|OUT|ET"])));
+    for turn in 0..rng.u32(1..4) {
+        let call = pick(
+            rng,
+            &[
+                "recv s 100",
+                "recvmsg s 100",
+                "recv s 100 waitall",
+                "read s 10",
+                "poll 20 s:IN",
+                "poll 20 s:IN|RDHUP",
+                "select 20 s:IN",
+                "epoll_wait e0 8 20",
+                "epoll_pwait2 e0 8 20",
+                "recvmmsg s 2 10 0",
+            ],
+        );
+        script.add(Who::Both, format!("warm s {}", rng.u32(5..60)));
+        if call.starts_with("epoll") {
+            script.add(waits, "epoll_wait e0 8 0");
+        }
+        let later = rng.u32(..3) == 0;
+        if later {
+            script.add(other, format!("thread t{turn} trickle s {} 1 {}", rng.u32(1..100), rng.u32(13..18)));
+        }
+        script.add(waits, format!("alarmed {} {} {call}", rng.u32(3..7), pick(rng, &["plain", "restart"])));
+        if later {
+            script.add(other, format!("join t{turn} 300"));
+        }
+        script.add(waits, "drain s 1000");
+    }
+}
+
+/// A thread sleeps in a wait while others change what it waits for.
+pub(super) fn sleepers(rng: &mut Rng, script: &mut Script) {
+    let (waits, sends) = sides(rng);
+    let events = ["IN", "IN|ET", "IN|ONESHOT", "IN|RDHUP", "IN|EXCLUSIVE"];
+    script.add(waits, "epoll e0");
+    let added = rng.bool();
+    if added {
+        script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &events)));
+    }
+    for turn in 0..rng.u32(1..4) {
+        script.add(Who::Both, format!("warm s {}", rng.u32(2..60)));
+        let call = pick(
+            rng,
+            &[
+                "epoll_wait e0 8 40",
+                "epoll_wait e0 8 40",
+                "epoll_pwait2 e0 8 40",
+                "poll 40 s:IN",
+                "select 40 s:IN",
+            ],
+        );
+        script.add(waits, "epoll_wait e0 8 0");
+        script.add(waits, format!("thread t{turn} {call}"));
+        for _ in 0..rng.u32(1..4) {
+            match rng.u32(..7) {
+                0 => script.add(waits, format!("epoll_add e0 s {} 1", pick(rng, &events))),
+                1 => script.add(waits, format!("epoll_mod e0 s {} {}", pick(rng, &events), rng.u32(1..3))),
+                2 => script.add(waits, "epoll_del e0 s IN 0"),
+                3 => script.add(waits, "dup s d"),
+                4 => script.add(waits, format!("send s {}", rng.u32(1..100))),
+                _ => {
+                    script.add(sends, format!("send s {}", rng.u32(1..100)));
+                    // Whether the thread is awake before the next change would be a race.
+                    script.add(Who::Nobody, "settle 3");
+                }
+            }
+        }
+        script.add(waits, format!("join t{turn} 100"));
+        script.add(waits, "drain s 1000");
+        script.add(sends, "drain s 1000");
+    }
+    script.add(sends, "close s");
+    script.add(Who::Nobody, "settle 2");
+    script.add(waits, "epoll_wait e0 8 10");
 }

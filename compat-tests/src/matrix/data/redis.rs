@@ -14,7 +14,7 @@ use crate::measure::Error;
 
 const CLIENT: &str = "redis_client.py";
 
-/// What its own tests for clients, replication, pub/sub and clusters do, in short: they are in its sources only.
+/// What it does for clients and replicas; its own tests are a row of theirs, `redis_tests`.
 pub const ROW: Row = Row {
     name: "redis",
     what: "values of up to 5 MB; 100 MB to a slow reader, 100 MB each way at once, pub/sub to 50; clients that vanish or are \

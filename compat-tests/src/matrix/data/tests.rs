@@ -1,6 +1,6 @@
-//! What pgbench, sysbench, memcaslap and redis-benchmark print.
+//! What pgbench, sysbench, memcaslap and redis-benchmark print, and the shim's log.
 
-use super::{mariadb, memcached, postgres, redis};
+use super::{mariadb, memcached, postgres, redis, redis_tests};
 
 const PGBENCH: &str = "pgbench (15.12 (Debian 15.12-0+deb12u2))
 transaction type: <builtin: select only>
@@ -87,4 +87,21 @@ fn redis_benchmark_is_understood() {
     assert_eq!(redis::parse(BENCHMARK).unwrap(), 49019.61);
     let error = redis::parse(&BENCHMARK.replace("\"GET\",\"", "\"GET\",")).unwrap_err().to_string();
     assert!(error.contains("redis-benchmark"), "{error}");
+}
+
+const LOG: &str = "\
+2026-11-27T10:20:44.123456Z dp-preload[811] redis-server: start version=0.1.0 rules=default
+2026-11-27T10:20:44.223456Z dp-preload[811] redis-server: live fd=9 own=127.0.0.1:21111 other=127.0.0.1:40312 layout=5
+2026-11-27T10:20:44.323456Z dp-preload[811] redis-server: leave fd=10 own=127.0.0.1:21111 other=127.0.0.1:40314 reason=no-offer
+2026-11-27T10:20:44.423456Z dp-preload[811] redis-server: leave fd=11 own=127.0.0.1:21111 other=127.0.0.1:40316 reason=closed
+2026-11-27T10:20:44.523456Z dp-preload[811] redis-server: leave fd=9 own=127.0.0.1:21111 other=127.0.0.1:40312 reason=peer-left
+2026-11-27T10:20:44.623456Z dp-preload[812] redis-cli: live fd=9 own=127.0.0.1:40400 other=127.0.0.1:21111 layout=5
+";
+
+#[test]
+fn what_became_of_a_servers_connections_is_counted() {
+    let leg = redis_tests::leg(LOG);
+    assert_eq!((leg.channels, leg.connections, leg.on_tcp.as_str()), (1, 2, "1 no-offer"));
+    assert!(leg.fault().is_some());
+    assert!(redis_tests::leg("").fault().is_some(), "nobody connected");
 }
