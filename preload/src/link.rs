@@ -28,7 +28,7 @@ use dp_edge::sys::{process, raw};
 
 use crate::own::{self, Named};
 use crate::rights::{self, Passed};
-use crate::{fdtable, intro, poke, proof, state};
+use crate::{intro, poke, proof, state};
 
 /// Links of a process: the processes that it has channels with.
 const LINKS: usize = 256;

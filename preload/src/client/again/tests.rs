@@ -152,7 +152,7 @@ fn a_slot_is_free_when_all_have_ended_that_had_its_servers_link() {
     let mut pair = [0; 2];
     // SAFETY: two numbers.
     assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()) }, 0);
-    let (name, _) = link::begin(pair[0]).expect("room");
+    let (name, _) = link::begin(pair[0], 0).expect("room");
     slot.link.store(name, Ordering::Relaxed);
     // What it has said before is no sign of life.
     // SAFETY: a byte.
