@@ -365,7 +365,8 @@ impl State {
     fn takes(&mut self, file: usize, all: bool) {
         let f = self.file(file);
         f.urgent = false;
-        if core::mem::take(&mut f.on_tcp) > 0 && (!all || f.in_flight > 0) || f.in_flight > 0 {
+        let by_tcp = core::mem::take(&mut f.on_tcp) > 0;
+        if f.in_flight > 0 || by_tcp && !all {
             return;
         }
         f.taken = if all { f.put } else { f.put.min(f.taken + 1) };
