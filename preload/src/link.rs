@@ -59,7 +59,7 @@ struct Link {
     theirs: [AtomicU64; SETS],
     /// Our sets that were told, by number.
     ours: [AtomicU32; SETS],
-    /// [`fdtable::starts`] before the connection was made.
+    /// [`crate::fdtable::starts`] before the connection was made.
     starts: AtomicU32,
 }
 
@@ -147,7 +147,7 @@ static TABLE: Links = Links {
 };
 
 /// Keeps the connection `fd` as a link: its name, and the descriptor that it has from now on. `None`: there is no room,
-/// and `fd` is still the caller's. `starts`: [`fdtable::starts`] before the connection was made.
+/// and `fd` is still the caller's. `starts`: [`crate::fdtable::starts`] before the connection was made.
 pub fn begin(fd: i32, starts: u32) -> Option<(u64, i32)> {
     sweep(SWEPT[0]);
     let free = |l: &Link| l.fd.compare_exchange(0, TAKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok();

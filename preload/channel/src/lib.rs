@@ -13,7 +13,8 @@
 //! | [`unmapped`], [`possession`] | an arena of somebody who has proven nothing yet, and the proof | I2, I3 |
 //! | [`mode`] | whether a descriptor blocks, remembered | |
 //! | [`family`] | the connections that a process shares with those it forks | |
-//! | [`watch`] | what epoll, poll and select say of connections: a state machine without a system call | |
+//! | [`watch`] | what an epoll set says of connections: a state machine without a system call | W3-W7, W18 |
+//! | [`poll`] | what poll and select say of them | W2-W4, W11 |
 //! | [`uring`] | which descriptors a ring of io_uring will touch | |
 //! | [`sandbox`] | whether a call installs a filter of system calls | |
 //! | [`leaving`] | what a sender that leaves takes back, and puts on TCP | |
@@ -54,6 +55,8 @@ pub mod observed;
 #[cfg(not(loom))]
 #[allow(unsafe_code, clippy::allow_attributes)]
 mod places;
+#[cfg(not(loom))]
+pub mod poll;
 #[cfg(not(loom))]
 pub mod possession;
 #[cfg(not(loom))]

@@ -4,6 +4,8 @@ use core::ffi::c_int;
 
 use libc::{fd_set, pollfd, sigset_t, timespec, timeval};
 
+use dp_channel::poll::select;
+
 use super::give_int;
 use super::wait::{nanoseconds, poll_ours};
 use crate::fdtable::{self, Entry};
@@ -21,14 +23,6 @@ struct Sets {
     set: [*mut fd_set; 3],
 }
 
-const BITS: [i16; 3] = [libc::POLLIN | libc::POLLRDNORM, libc::POLLOUT, libc::POLLPRI];
-/// What makes a descriptor ready in each of the three sets, as the kernel's select has it.
-const READY: [i16; 3] = [
-    libc::POLLIN | libc::POLLRDNORM | libc::POLLHUP | libc::POLLERR | libc::POLLRDBAND,
-    libc::POLLOUT | libc::POLLWRNORM | libc::POLLERR | libc::POLLWRBAND,
-    libc::POLLPRI,
-];
-
 impl Sets {
     fn has(&self, which: usize, fd: usize) -> bool {
         let p = self.set[which].cast::<u64>();
@@ -36,7 +30,7 @@ impl Sets {
         !p.is_null() && unsafe { *p.add(fd / 64) } & (1 << (fd % 64)) != 0
     }
     fn events(&self, fd: usize) -> i16 {
-        (0..3).filter(|&w| self.has(w, fd)).fold(0, |e, w| e | BITS[w])
+        (0..3).filter(|&w| self.has(w, fd)).fold(0, |e, w| e | select::ASKED[w])
     }
     fn count(&self) -> usize {
         (0..self.n).filter(|&fd| self.events(fd) != 0).count()
@@ -47,34 +41,19 @@ impl Sets {
             *to = pollfd { fd: fd as c_int, events, revents: 0 };
         }
     }
-    /// Whether any of the sets has something that is ready.
-    fn any_ready(list: &[pollfd]) -> bool {
-        let in_set = |p: &pollfd, w: usize| p.events & BITS[w] == BITS[w];
-        let ready = |p: &pollfd| p.fd >= 0 && (0..3).any(|w| p.revents & READY[w] != 0 && in_set(p, w));
-        list.iter().any(|p| ready(p) || p.revents & libc::POLLNVAL != 0)
-    }
-
-    fn scatter(&mut self, list: &[pollfd]) -> Result<i32, i32> {
-        if list.iter().any(|p| p.revents & libc::POLLNVAL != 0) {
-            return Err(libc::EBADF);
-        }
+    /// Writes back what is ready.
+    fn scatter(&mut self, list: &[pollfd]) {
         // What was in which set, the list says: by now the sets may say something else, where one is given in several
         // arguments. What is said of the last of them stands then, as the kernel writes them in this order.
-        let mut count = 0;
         for p in list {
-            let (fd, told) = if p.fd < 0 { (!p.fd as usize, 0) } else { (p.fd as usize, p.revents) };
-            for (w, ready) in READY.into_iter().enumerate() {
-                if p.events & BITS[w] != BITS[w] {
-                    continue;
-                }
-                let (is_ready, bit) = (told & ready != 0, 1 << (fd % 64));
+            for which in 0..3 {
+                let Some(is_ready) = select::is_ready(p, which) else { continue };
+                let (fd, bit) = (select::number(p), 1 << (select::number(p) % 64));
                 // SAFETY: as in has(); it was in that set.
-                let word = unsafe { &mut *self.set[w].cast::<u64>().add(fd / 64) };
+                let word = unsafe { &mut *self.set[which].cast::<u64>().add(fd / 64) };
                 *word = if is_ready { *word | bit } else { *word & !bit };
-                count += i32::from(is_ready);
             }
         }
-        Ok(count)
     }
 }
 
@@ -129,33 +108,10 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
         return None;
     }
     let k = sets.count();
-    if k <= FEW {
-        return select_with(&mut sets, &mut [NOBODY; FEW][..k], ns, mask);
-    }
-    // A thread's stack may be a small one.
-    if k * size_of::<pollfd>() <= kept::SIZE {
-        let with = |place: *mut u8| {
-            // SAFETY: no more than fit, at the start of a page, and any bytes are a value of them.
-            let list = unsafe { core::slice::from_raw_parts_mut(place.cast::<pollfd>(), k) };
-            select_with(&mut sets, list, ns, mask)
-        };
-        return kept::with(with).unwrap_or(Some(Err(libc::ENOMEM)));
-    }
-    // A thread that is ended here leaves it; a frame with something to drop would end the process.
-    let mut list = core::mem::ManuallyDrop::new(dp_edge::sys::pages::Pages::new());
-    if !list.resize(k, NOBODY) {
-        return Some(Err(libc::ENOMEM));
-    }
-    let answer = select_with(&mut sets, list.all_mut(), ns, mask);
-    list.clear();
-    answer
-}
-
-/// Takes what has hung up, and waits for nothing but an exceptional condition, out of a list; whether there was any. The
-/// complement of its number stands for it there.
-fn leave_out(list: &mut [pollfd]) -> bool {
-    let gone = |p: &&mut pollfd| p.fd >= 0 && p.revents != 0 && p.events == libc::POLLPRI;
-    list.iter_mut().filter(gone).map(|p| (p.fd, p.revents) = (!p.fd, 0)).count() > 0
+    kept::list(k, &mut [NOBODY; FEW], NOBODY, |list| match list.len() == k {
+        true => select_with(&mut sets, list, ns, mask),
+        false => Some(Err(libc::ENOMEM)),
+    })
 }
 
 fn select_with(
@@ -168,22 +124,16 @@ fn select_with(
     if !wait::involves(list) {
         return None;
     }
-    let start = if ns > 0 { state::now() } else { 0 };
-    let mut left = ns;
-    let got = loop {
-        let got = poll_ours(list, left, mask);
-        // What poll(2) always tells, select(2) does not tell of what is looked at for an exceptional condition alone.
-        if !got.is_ok_and(|n| n > 0) || Sets::any_ready(list) || !leave_out(list) {
-            break got;
-        }
-        left = if ns < 0 { ns } else { (ns - (state::now() - start) as i64).max(0) };
-    };
+    let got = select::select(list, ns, state::now, |list, ns| poll_ours(list, ns, mask));
     // Unlike select(2), poll(2) refuses lists that are longer than the limit of descriptors.
     if got == Err(libc::EINVAL) && list.len() as u64 > state::descriptor_limit() {
         retire();
         return None;
     }
-    Some(got.and_then(|_| sets.scatter(list)))
+    if got.is_ok() {
+        sets.scatter(list);
+    }
+    Some(got)
 }
 
 /// select(2). On Linux the time left is written back.

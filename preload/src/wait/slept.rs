@@ -3,24 +3,20 @@
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, Family, Stage};
-use libc::pollfd;
 
-use super::{live, Event, Flight, IN};
+use super::event::Event;
 use crate::channel::Channel;
-use crate::rx::Settled;
-use crate::{epoll, fdtable, kept, link};
+use crate::{epoll, kept, link};
 
 /// Channels that are remembered without memory that has to be had first.
 const FEW: usize = 24;
-/// Room for what becomes a channel in a long list after it was counted.
-const SPARE: usize = 8;
 
 /// A connection whose word says that this thread sleeps.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sleeper {
-    /// Its entry in the table of descriptors.
+struct Sleeper {
+    /// Its entry in the family.
     entry: u32,
-    /// The use of its slot, and where that is: in the same entry of the family, a relative may have another connection since.
+    /// The use of its slot, and where that is: in the same entry a relative may have another connection since.
     generation: u32,
     slot: u64,
 }
@@ -32,32 +28,79 @@ impl Sleeper {
     }
 
     fn conn(&self, family: Family) -> Option<&'static Conn> {
-        let c = family.conn(fdtable::conn_of(self.entry)?);
+        let c = family.conn(self.entry);
         let now = Sleeper::of(self.entry, c);
         let is_same = (now.generation, now.slot) == (self.generation, self.slot);
         (is_same && matches!(c.stage(), Stage::Accepted | Stage::Live)).then_some(c)
     }
 }
 
-/// Calls `f` with room for those of a list, as far as there is memory.
-pub(super) fn with_room<R>(fds: &mut [pollfd], f: impl FnOnce(&mut [pollfd], &mut [Sleeper]) -> R) -> R {
-    let n = match fds.len() {
-        all @ ..=FEW => all,
-        all => all.min(fds.iter().filter(|p| fdtable::conn(p.fd).is_some()).count() + SPARE),
-    };
-    kept::list(n, &mut [Sleeper::default(); FEW], Sleeper::default(), |room| f(fds, room))
-}
-
 /// On which channels of a list this thread said that it sleeps: just those hear that it is awake, whatever they are by then.
-pub(super) struct Slept<'a> {
+///
+/// This has no destructor, as [`crate::inside::Inside`] has none.
+#[must_use]
+pub(super) struct Slept {
     /// The number of the event by which it sleeps; 0: by none.
     event: u32,
-    sleepers: &'a [Sleeper],
+    first: [Sleeper; FEW],
+    /// Room for those behind these, for as many as the list has; null: none was needed.
+    more: *mut Sleeper,
+    room: usize,
+    n: usize,
 }
 
-impl Slept<'_> {
-    pub(super) fn awake(&self, family: Family) {
-        for c in self.sleepers.iter().filter_map(|sleeper| sleeper.conn(family)) {
+impl Slept {
+    pub(super) fn nowhere() -> Slept {
+        let first = [Sleeper { entry: 0, generation: 0, slot: 0 }; FEW];
+        Slept { event: 0, first, more: core::ptr::null_mut(), room: 0, n: 0 }
+    }
+
+    /// The thread is about to sleep on some of a list of `len`.
+    pub(super) fn begin(&mut self, event: Option<&Event>, len: usize) {
+        self.event = event.and_then(Event::name).map_or(0, |(number, _)| number);
+        self.room = len.saturating_sub(FEW);
+        self.n = 0;
+    }
+
+    /// W2 for one of them. Of what nobody could say later on which this thread slept, the sender rings for good.
+    pub(super) fn falls_asleep(&mut self, c: &Channel, event: Option<&Event>) {
+        let sleeper = Sleeper::of(c.family.entry_of(c), c);
+        match self.place() {
+            Some(place) => {
+                *place = sleeper;
+                self.n += 1;
+                c.fall_asleep(event, || sleeper.conn(c.family).is_some());
+            }
+            None => {
+                epoll::uncounted(sleeper.entry);
+                c.receiving().word.arm();
+            }
+        }
+    }
+
+    /// Where the next one is noted. `None`: there is no memory.
+    fn place(&mut self) -> Option<&mut Sleeper> {
+        let Some(behind) = self.n.checked_sub(FEW) else { return self.first.get_mut(self.n) };
+        if behind >= self.room {
+            return None;
+        }
+        if self.more.is_null() {
+            self.more = kept::take(self.bytes())?.cast();
+        }
+        // SAFETY: as many as the list has fit, at the start of a page, and any bytes are a value of them; ours alone.
+        Some(unsafe { &mut *self.more.add(behind) })
+    }
+
+    fn bytes(&self) -> usize {
+        self.room * size_of::<Sleeper>()
+    }
+
+    pub(super) fn awake(&mut self, family: Family) {
+        let n = core::mem::take(&mut self.n);
+        let first = self.first.iter().take(n);
+        // SAFETY: so many were written, and are ours alone.
+        let more = (0..n.saturating_sub(FEW)).map(|behind| unsafe { &*self.more.add(behind) });
+        for c in first.chain(more).filter_map(|sleeper| sleeper.conn(family)) {
             self.awake_on(c);
         }
     }
@@ -65,7 +108,14 @@ impl Slept<'_> {
     /// On how many.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.sleepers.len()
+        self.n
+    }
+
+    /// The call is over: the memory is the next one's.
+    pub(super) fn end(self) {
+        if !self.more.is_null() {
+            kept::give_back(self.more.cast(), self.bytes());
+        }
     }
 
     fn awake_on(&self, c: &Conn) {
@@ -75,45 +125,6 @@ impl Slept<'_> {
             number => rx.word.awake_by_event(&rx.rx.event, number),
         }
     }
-}
-
-/// Falls asleep on one channel after the other, as far as there is nothing new: on which, and whether there is. Those that are
-/// counted in `flight` are none, whatever they are for the moment. Of channels beyond the room nobody could say later on which this
-/// thread slept, so their senders ring for good.
-pub(super) fn arm<'a>(
-    family: Family,
-    fds: &[pollfd],
-    flight: Option<&Flight>,
-    event: Option<&Event>,
-    room: &'a mut [Sleeper],
-) -> (Slept<'a>, bool) {
-    let (mut news, mut n) = (false, 0);
-    let event_number = event.and_then(Event::name).map_or(0, |(number, _)| number);
-    for (at, p) in fds.iter().enumerate() {
-        let entry = fdtable::settled(p.fd);
-        let counted = flight.is_some_and(|flight| flight.has(at, entry));
-        if let Some(c) = live(family, p).filter(|_| p.events & IN != 0 && !counted) {
-            c.follow_if_left();
-            // Stale bells out, so that the kernel's readiness means something.
-            news |= c.settle_unasked() == Settled::News && !c.is_below_mark();
-            match room.get_mut(n) {
-                Some(sleeper) => {
-                    let of_this = Sleeper::of(entry, &c);
-                    *sleeper = of_this;
-                    n += 1;
-                    c.fall_asleep(event, || of_this.conn(family).is_some());
-                }
-                None => {
-                    epoll::uncounted(family.entry_of(&c));
-                    c.receiving().word.arm();
-                }
-            }
-        }
-        if news {
-            break;
-        }
-    }
-    (Slept { event: event_number, sleepers: &room[..n] }, news)
 }
 
 impl Channel {

@@ -1,9 +1,23 @@
-use super::*;
+use core::sync::atomic::Ordering;
 
+use super::slept::Slept;
+use super::*;
+use crate::channel::Channel;
 use crate::testing::{moved_and_back, Pair};
 
 fn list(fd: i32) -> [pollfd; 1] {
-    [pollfd { fd, events: POLLIN, revents: 0 }]
+    [pollfd { fd, events: libc::POLLIN, revents: 0 }]
+}
+
+type Kernel = fn(&mut [pollfd], i64) -> Result<i32, i32>;
+
+/// A poll of this list has said that it sleeps; and whether there is something new.
+fn arm<'a>(c: Channel, fds: &[pollfd], flight: Option<&'a Flight>) -> (Ground<'a, Kernel>, bool) {
+    const NEVER: Kernel = |_, _| panic!("it is not to sleep");
+    let mut w = Ground::new(c.family, flight, &NEVER);
+    w.slept.begin(None, fds.len());
+    let news = poll::arm(fds, &mut w);
+    (w, news)
 }
 
 /// Another thread looks whether the connection can become a channel, and finds that it cannot.
@@ -16,9 +30,8 @@ fn a_poll_beside_a_receive_that_keeps_a_connection_from_becoming_a_channel_is_co
     assert!(!moved && c.rx_flight.load(Ordering::SeqCst) == 1);
     // Looked at once more, it is moved again; its word is not asked, which is no channel's.
     c.set_stage(Stage::Accepted);
-    let mut room = [Sleeper::default(); 1];
-    let (slept, news) = arm(c.family, &fds, Some(&flight), None, &mut room);
-    assert!(!news && slept.count() == 0);
+    let (w, news) = arm(c, &fds, Some(&flight));
+    assert!(!news && w.slept.count() == 0);
     c.set_stage(Stage::Candidate);
     flight.end();
     assert_eq!(c.rx_flight.load(Ordering::SeqCst), 0);
@@ -55,8 +68,7 @@ fn a_poll_that_is_over_wakes_nobody_who_sleeps_on_a_relatives_channel() {
     let pair = Pair::live();
     let c = pair.server;
     let fds = list(c.fd);
-    let mut room = [Sleeper::default(); 1];
-    let (slept, news) = arm(c.family, &fds, None, None, &mut room);
+    let (mut w, news) = arm(c, &fds, None);
     assert!(!news && c.receiving().word.has_sleepers());
     let another = Pair::live();
     let theirs = another.server;
@@ -65,15 +77,15 @@ fn a_poll_that_is_over_wakes_nobody_who_sleeps_on_a_relatives_channel() {
     }
     let former = c.offer.swap(theirs.offer.load(Ordering::Relaxed), Ordering::SeqCst);
     theirs.receiving().word.sleep();
-    slept.awake(c.family);
+    w.slept.awake(c.family);
     assert!(theirs.receiving().word.has_sleepers(), "a relative sleeps");
     // Whatever became of the number here, the same connection hears of it.
     let pair = Pair::live();
     let c = pair.server;
     let fds = list(c.fd);
-    let (slept, _) = arm(c.family, &fds, None, None, &mut room);
+    let (mut w, _) = arm(c, &fds, None);
     c.family.holders(c.conn).begin(200);
-    slept.awake(c.family);
+    w.slept.awake(c.family);
     assert!(!c.receiving().word.has_sleepers() && former != 0);
 }
 
@@ -82,19 +94,18 @@ fn a_poll_that_is_over_wakes_nobody_who_sleeps_on_a_relatives_channel() {
 fn a_poll_of_many_that_is_over_wakes_nobody_who_sleeps_on_a_channel_that_came_since() {
     let pair = Pair::live();
     let c = pair.server;
-    let mut fds = [list(c.fd)[0]; 40];
+    let fds = [list(c.fd)[0]; 40];
     let another = Pair::live();
     let theirs = another.server;
-    with_room(&mut fds, |fds, room| {
-        let (slept, news) = arm(c.family, fds, None, None, room);
-        assert!(!news && slept.count() == fds.len());
-        for (to, from) in c.edges.iter().zip(&theirs.edges) {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        c.offer.store(theirs.offer.load(Ordering::Relaxed), Ordering::SeqCst);
-        theirs.receiving().word.sleep();
-        slept.awake(c.family);
-    });
+    let (mut w, news) = arm(c, &fds, None);
+    assert!(!news && w.slept.count() == fds.len());
+    for (to, from) in c.edges.iter().zip(&theirs.edges) {
+        to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    c.offer.store(theirs.offer.load(Ordering::Relaxed), Ordering::SeqCst);
+    theirs.receiving().word.sleep();
+    w.slept.awake(c.family);
+    w.end();
     assert!(theirs.receiving().word.has_sleepers(), "a relative sleeps");
 }
 
@@ -104,8 +115,13 @@ fn a_poll_of_more_than_there_is_room_for_has_senders_ring() {
     let pair = Pair::live();
     let c = pair.server;
     c.receiving().word.make_hot();
-    let (slept, news) = arm(c.family, &list(c.fd), None, None, &mut []);
-    assert!(!news && slept.count() == 0 && !c.receiving().word.has_sleepers());
+    let mut slept = Slept::nowhere();
+    slept.begin(None, 0);
+    (0..25).for_each(|_| slept.falls_asleep(&c, None));
+    assert_eq!(slept.count(), 24);
+    slept.awake(c.family);
+    slept.end();
+    assert!(!c.receiving().word.has_sleepers());
     assert!(!c.receiving().word.is_hot() && c.armed_by.load(Ordering::SeqCst) != 0);
 }
 
@@ -150,11 +166,10 @@ fn a_long_list_of_what_is_no_channel_is_counted_off() {
 fn a_poll_of_very_many_channels_arms_none_for_good() {
     let pair = Pair::live();
     let c = pair.server;
-    let mut fds = vec![list(c.fd)[0]; 5000];
-    with_room(&mut fds, |fds, room| {
-        let (slept, _) = arm(c.family, fds, None, None, room);
-        assert_eq!(slept.count(), fds.len());
-        slept.awake(c.family);
-    });
+    let fds = vec![list(c.fd)[0]; 5000];
+    let (mut w, _) = arm(c, &fds, None);
+    assert_eq!(w.slept.count(), fds.len());
+    w.slept.awake(c.family);
+    w.end();
     assert_eq!(c.armed_by.load(Ordering::SeqCst), 0, "for good");
 }
