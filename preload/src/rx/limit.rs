@@ -11,7 +11,7 @@ use dp_edge::sys::raw;
 use super::peek::More;
 use crate::channel::Channel;
 use crate::lost::{FIRST_NET, LAST_NET};
-use crate::{errno, real, signals, socket, state};
+use crate::{errno, inside, real, signals, socket, state};
 
 /// The sleeps of one call.
 pub(super) struct Sleeps {
@@ -27,11 +27,23 @@ pub(super) struct Sleeps {
 
 impl Default for Sleeps {
     fn default() -> Self {
-        Sleeps { began: None, limit: None, net: FIRST_NET as u64, one: false }
+        // Another thread may close the number, and another connection have it. The kernel's recv goes on with the one that it began
+        // with; poll(2) is woken by that, and then asks the number.
+        let net = if inside::alone() { FIRST_NET as u64 } else { NEVER };
+        Sleeps { began: None, limit: None, net, one: false }
     }
 }
 
+/// In place of a time after which a sleep looks again.
+const NEVER: u64 = u64::MAX / 4;
+
 impl Sleeps {
+    /// Of a call in a process that has no other thread, but tests'.
+    #[cfg(test)]
+    pub fn alone() -> Sleeps {
+        Sleeps { net: FIRST_NET as u64, ..Sleeps::default() }
+    }
+
     /// Of a call that sleeps once, whatever ends that.
     pub fn one() -> Sleeps {
         Sleeps { one: true, ..Sleeps::default() }
@@ -73,7 +85,7 @@ impl Sleeps {
         self.began();
         let may_recv = !has_part && (first || !self.have_limit(c));
         // A low-water mark, for which it has left its ring, keeps poll(2) silent about what recv would take.
-        if may_recv && (self.one || c.receiving().word.is_raw()) {
+        if may_recv && (self.one || self.net == NEVER || c.receiving().word.is_raw()) {
             return recv();
         }
         let look = || c.finds_lost(|| c.stage() == Stage::Live && c.has_news(&c.receiving()));
@@ -100,6 +112,9 @@ impl Sleeps {
             }
             match poll(readable(c.fd), slice) {
                 Err(libc::EAGAIN) if left.is_none_or(|left| left > net) => {
+                    if self.net == NEVER {
+                        continue;
+                    }
                     self.net = (2 * self.net).min(LAST_NET as u64);
                     if look() {
                         self.net = FIRST_NET as u64;

@@ -190,7 +190,8 @@ fn blocking(from: Channel, room: &mut [u8]) -> Result<usize, i32> {
     let frame = 0u8;
     let inside = Inside::enter(from.fd, &frame).expect("a connection");
     let mut w = Walk::one(room.as_mut_ptr(), room.len());
-    let got = from.receive(&inside, &mut w, 0, &|_, _| panic!("it is to find what was lost"));
+    let recv: Sleep = &|_, _| panic!("it is to find what was lost");
+    let got = from.receive_by(&inside, &mut w, 0, recv, Sleeps::alone());
     inside.leave();
     got
 }
