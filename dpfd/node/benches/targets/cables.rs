@@ -89,6 +89,11 @@ pub struct Cables {
 
 impl Cables {
     pub fn new(count: usize, by: By) -> Cables {
+        Cables::told(count, by, "")
+    }
+
+    /// The same, of whose UDP the graph says more.
+    pub fn told(count: usize, by: By, more: &str) -> Cables {
         let networks: Vec<Network> = (0..count).map(|_| Network::new()).collect();
         let switch = (count > 2).then(Network::new);
         match &switch {
@@ -123,7 +128,7 @@ impl Cables {
         networks.iter().for_each(|network| network.up(sockets));
         let node = |n: usize| format!("[[node]]\nnid = {n}\nroutes = [{}]\n", by.routes(n));
         let head = if by == By::Sealed { SEALED.to_string() } else { trusted(by) };
-        let graph: String = head + &(1..=count).map(node).collect::<String>();
+        let graph: String = head + more + &(1..=count).map(node).collect::<String>();
         let nodes = (1..).zip(&networks).map(|(n, network)| Node::new(n, &graph, Some(network))).collect();
         Cables { nodes, networks, switch, interfaces: by.interfaces() }
     }

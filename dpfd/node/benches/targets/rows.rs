@@ -16,12 +16,13 @@ use crate::ends::{
 use crate::kit::{open, stay_on, Child, Node};
 use crate::{Effort, Figure};
 
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "latency",
     "inside",
     "stream",
     "inside-stream",
     "shaped",
+    "speed",
     "half-power",
     "raw",
     "loss",
@@ -40,6 +41,7 @@ pub fn about(name: &str) -> &'static str {
         "stream" => "messages of 64 KiB, a processor a side, beside a TCP stream",
         "inside-stream" => "the same with the gateways in the programs",
         "shaped" => "messages of 64 KiB on cables of 100 and 1000 Mbit/s, beside what framing leaves",
+        "speed" => "messages of 64 KiB on a cable of 100 Mbit/s, and one byte beside them, where the graph tells the speed and where not",
         "half-power" => "messages of 16 to 384 bytes on a cable of 100 Mbit/s",
         "raw" => "messages of 1 KiB on cables of 100 and 1000 Mbit/s, beside raw ones",
         "loss" => "messages of 64 KiB while a frame in a hundred is lost",
@@ -56,6 +58,7 @@ pub fn measure(name: &str, effort: Effort) -> Vec<Figure> {
         "stream" => stream(effort, Gateways::Outside),
         "inside-stream" => stream(effort, Gateways::Inside),
         "shaped" => [100, 1000].into_iter().flat_map(|mbit| shaped(effort, mbit, false)).collect(),
+        "speed" => speed(effort),
         "half-power" => half_power(effort),
         "raw" => raw(effort),
         "loss" => shaped(effort, 100, true),
@@ -216,6 +219,44 @@ fn shaped(effort: Effort, mbit: u32, lossy: bool) -> Vec<Figure> {
         figures.push(Figure::new(what("TCP"), "MB/s", tcp, beside, link * tcp_leaves()));
     }
     figures
+}
+
+/// A flow that is told how quick the link is, beside one that finds that out: what it carries, and how long another's byte waits
+/// behind it.
+fn speed(effort: Effort) -> Vec<Figure> {
+    let found = ["", "speed = \"100Mbit\"\n"].map(|more| {
+        let cables = Cables::told(2, By::Udp, more);
+        cables.shape(100);
+        let mut all: Vec<Child> = cables.nodes.iter().map(Node::gateway).collect();
+        all.extend(servers(&cables.nodes[1], false, None));
+        let found = told(&cables.nodes[0], || {
+            let e = open(0);
+            let turn = |_| flood(&e, there(SINK), LONG, effort.flood);
+            let carried = median((0..effort.turns).map(turn).collect());
+            let time = effort.flood * effort.turns as u32;
+            let flooding = std::thread::spawn(move || flood(&e, there(SINK), LONG, time));
+            let (asks, mut byte, mut waits) = (open(0), [0; 1], Vec::new());
+            while !flooding.is_finished() {
+                waits.push(one_way(1, || {
+                    asks.send_to(b"x", there(ECHO)).expect("room");
+                    recv(&asks, false, &mut byte);
+                }));
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            vec![carried, median(waits)]
+        });
+        let status = cables.nodes[0].status().expect("it runs");
+        let repeats = status.nodes[0].flows.iter().map(|flow| flow.repeats).sum::<u64>();
+        eprintln!("speed: {repeats} parts sent again, {more:?}");
+        end(all);
+        found
+    });
+    let what = |name: &str| format!("{name}, 64 KiB at 100 Mbit/s, udp, speed told");
+    let [finds, told] = found;
+    vec![
+        Figure::new(what("what comes"), "MB/s", told[0], "found out", finds[0]),
+        Figure::new(what("1 B one way beside it"), "us", told[1], "found out", finds[1]),
+    ]
 }
 
 /// The length of messages that use half of what long ones do, at 100 Mbit/s.
