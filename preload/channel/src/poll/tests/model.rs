@@ -262,6 +262,14 @@ impl State {
         self.fresh = false;
         self.happens_now(op);
         self.note();
+        // What makes it readable from here on need not be what did before, and each is told only by who looks for it then.
+        if let Op::Takes(file, _) = op {
+            for at in 0..self.list.len() {
+                if self.file_of(self.list[at].0) == Some(file) {
+                    self.always[at] &= !IN;
+                }
+            }
+        }
     }
 
     fn happens_now(&mut self, op: Op) {
