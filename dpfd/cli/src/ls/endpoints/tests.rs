@@ -96,7 +96,7 @@ fn json_has_the_documented_fields() {
     for field in server.as_object().unwrap().keys().chain(edge.as_object().unwrap().keys()) {
         assert!(page.contains(field), "dp-ls(1) does not tell of {field}");
     }
-    for state in [State::Absent, State::Denied, State::Plain, State::Edge, State::Crowded] {
+    for state in [State::Absent, State::Denied, State::Former, State::Plain, State::Edge, State::Crowded] {
         assert!(page.contains(&format!(".It Cm {}\n", state.word())), "dp-ls(1): {}", state.word());
     }
 }
