@@ -240,6 +240,13 @@ fn what_runs_is_drawn_beside_the_file() {
     two.send(b"x").unwrap();
     let retargeted = said(&folder, &["live", file]);
     assert!(retargeted.contains("\"1/7302\" -> \"1/7308\" [style=bold"), "{retargeted}");
+    assert!(!retargeted.contains("\"1/7302\" -> \"1/7301\""), "the former edge: {retargeted}");
+    // Who sends there all the same has both.
+    two.send_to(b"x", Addr::local(7301)).unwrap();
+    let both = said(&folder, &["live", file]);
+    for to in [7301, 7308] {
+        assert!(both.contains(&format!("\"1/7302\" -> \"1/{to}\" [style=bold")), "{to}: {both}");
+    }
     drop(next);
 
     // What ends is gone from the picture.

@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::time::Duration;
 
 use crate::{Addr, Dpid, Graph, Nid};
+
+/// A node that messages go to, or that they came from, is heard of once a second.
+const UNHEARD: Duration = Duration::from_secs(3);
 
 /// How a part of the file stands to what runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -135,8 +139,10 @@ pub struct OtherNode {
     pub nid: Nid,
     /// What people call it.
     pub name: Option<String>,
-    /// Some route reaches it.
+    /// Some route reaches it, as far as is known: nobody asks while there is nothing to send.
     pub is_up: bool,
+    /// How long nothing was heard of it; none: nobody says.
+    pub unheard: Option<Duration>,
     /// Endpoints there that took messages from here, or sent some.
     pub endpoints: BTreeSet<Dpid>,
 }
@@ -202,8 +208,12 @@ impl Picture {
         picture.node(running.nid, None);
         for other in &running.others {
             let node = picture.node(other.nid, other.name.as_deref());
-            if !other.is_up {
-                node.title += ", down";
+            match other.unheard {
+                _ if !other.is_up => node.title += ", down",
+                Some(unheard) if unheard >= UNHEARD => {
+                    node.title += &format!(", not heard of for {} s", unheard.as_secs());
+                }
+                _ => {}
             }
         }
         for process in &running.processes {

@@ -240,6 +240,6 @@ impl Gate {
     /// Tells who asks how it is.
     pub fn tell(&mut self) {
         let node = &mut self.node;
-        self.door.answer(&self.folder, || status::Gateway::of(node));
+        self.door.answer(&self.folder, || status::Gateway::of(node, process::now()));
     }
 }

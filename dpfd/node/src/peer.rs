@@ -131,6 +131,8 @@ pub struct Peer<M> {
     watched: Option<u64>,
     /// Since when frames were sent and nothing was heard.
     unheard: Option<u64>,
+    /// When something was last heard; 0: never.
+    heard: u64,
     counts: Counts,
 }
 
@@ -171,6 +173,7 @@ impl<M: Message> Peer<M> {
             too_long: false,
             watched: None,
             unheard: None,
+            heard: 0,
             counts: Counts::default(),
         }
     }
@@ -196,6 +199,12 @@ impl<M: Message> Peer<M> {
     /// What people call it.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// When a frame of it was last let in; none: never. One that nobody here wants anything of is not asked, and can be gone
+    /// without a word.
+    pub fn heard(&self) -> Option<u64> {
+        Some(self.heard).filter(|heard| *heard > 0)
     }
 
     /// Its guard on one of its routes.
@@ -267,7 +276,7 @@ impl<M: Message> Peer<M> {
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) {
-        self.unheard = None;
+        (self.unheard, self.heard) = (None, now);
         if !self.may_come(ends, header.kind) {
             self.counts.refused += 1;
             return;

@@ -77,6 +77,9 @@ pub struct Other {
     pub name: Option<String>,
     /// The address at which it is reached now; none: it is down.
     pub by: Option<String>,
+    /// How long ago something was last heard of it, nanoseconds; none: never, or the gateway is older than this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_ns: Option<u64>,
     /// The routes to it, in the order in which they are wanted.
     pub routes: Vec<Way>,
     /// Frames that a guard, or a flow, refused.
@@ -191,8 +194,8 @@ impl Flow {
 }
 
 impl Gateway {
-    /// What there is to tell of a node.
-    pub fn of<L: Local>(node: &mut Node<L>) -> Gateway {
+    /// What there is to tell of a node at this time.
+    pub fn of<L: Local>(node: &mut Node<L>, now: u64) -> Gateway {
         let routes = node.routes().iter().map(|route| {
             let counters = route.counters();
             Route {
@@ -253,7 +256,8 @@ impl Gateway {
             let (nid, name, counts) = (peer.nid(), peer.name().map(str::to_string), *peer.counts());
             let refused = counts.refused + counts.unsound;
             let (crowded, unsent) = (counts.crowded, counts.unsent);
-            Other { nid, name, by, routes, refused, crowded, unsent, flows }
+            let heard_ns = peer.heard().map(|heard| now.saturating_sub(heard));
+            Other { nid, name, by, heard_ns, routes, refused, crowded, unsent, flows }
         });
         let nodes = nodes.collect();
         let crate::node::Dropped { unknown, unsound, foreign, .. } = dropped;

@@ -33,8 +33,10 @@ pub fn text(running: &Running, picture: &Picture) -> String {
             "server_bytes": channels.server_bytes,
         })
     });
-    let others =
-        running.others.iter().map(|node| json!({"nid": node.nid, "name": node.name, "up": node.is_up}));
+    let others = running.others.iter().map(|node| {
+        let unheard = node.unheard.map(|time| time.as_nanos() as u64);
+        json!({"nid": node.nid, "name": node.name, "up": node.is_up, "unheard_ns": unheard})
+    });
     let all = json!({
         "version": 1,
         "node": running.nid,

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use dp_graph::live::{OtherNode, Running, RunningChannels, RunningProcess};
 use dp_node::status::Gateway;
 use dpfd::addr::OWN_NID;
 use dpfd::driver::kernel::network::Network;
+use dpfd::driver::user::account::State;
 use dpfd::driver::Driver;
 use dpfd::{Addr, Dpid, Nid};
 
@@ -80,7 +82,9 @@ fn of(endpoints: &[Endpoint], edges: &[Edge], nid: Nid) -> Running {
     let named = |addr: Addr| Addr { nid: if addr.nid == 0 { nid } else { addr.nid }, ..addr };
     let addr = |text: &str| text.parse::<Addr>().ok().map(named);
     let own = |dpid: Dpid| Addr { nid, dpid };
-    let known = edges.iter().filter_map(|edge| addr(&edge.from).zip(addr(&edge.to)));
+    // With another target an endpoint has another edge, as it has with the kernel driver.
+    let used = edges.iter().filter(|edge| edge.state != State::Former.word());
+    let known = used.filter_map(|edge| addr(&edge.from).zip(addr(&edge.to)));
     // The kernel driver lists no edges, but each endpoint's target.
     let targets = endpoints.iter().filter(|e| e.driver == Driver::Kernel.word());
     let targets = targets.filter_map(|e| Some((own(e.dpid), addr(e.target.as_deref()?)?)));
@@ -96,7 +100,13 @@ fn add_others(running: &mut Running, gateway: &Gateway) {
     let open: BTreeSet<Dpid> = running.processes.iter().flat_map(|p| p.endpoints.iter().copied()).collect();
     for node in &gateway.nodes {
         let is_up = node.by.is_some();
-        let mut other = OtherNode { nid: node.nid, name: node.name.clone(), is_up, ..OtherNode::default() };
+        let mut other = OtherNode {
+            nid: node.nid,
+            name: node.name.clone(),
+            is_up,
+            unheard: node.heard_ns.map(Duration::from_nanos),
+            endpoints: BTreeSet::new(),
+        };
         for flow in &node.flows {
             let ends = (flow.here.parse::<Addr>().ok(), flow.there.parse::<Addr>().ok());
             let (Some(here), Some(there)) = ends else { continue };

@@ -51,7 +51,7 @@ pub struct Endpoint {
 pub struct Edge {
     pub from: String,
     pub to: String,
-    /// "absent", "denied", "plain", "edge", "crowded".
+    /// "absent", "denied", "former", "plain", "edge", "crowded".
     pub state: &'static str,
     /// Messages that are not with the receiver yet.
     pub waiting: Option<u64>,

@@ -129,7 +129,7 @@ impl<M: Message> Peer<M> {
         routes: &mut [Box<dyn Route>],
         around: &mut Around<'_, L>,
     ) {
-        self.unheard = None;
+        (self.unheard, self.heard) = (None, now);
         if probe.asks {
             let answers = &mut self.ways[place].answers;
             if answers.len() < SILENT {

@@ -45,6 +45,30 @@ fn an_idle_node_sends_nothing_and_then_sleeps() {
     }
 }
 
+/// One that is not asked can be gone: that it is up is what was known then.
+#[test]
+fn how_long_nothing_was_heard_of_a_node_is_told() {
+    let mut world = World::new(2, &["sim"], 19);
+    world.programs(2).open(4000, usize::MAX);
+    let told = |world: &mut World| {
+        let now = world.now();
+        let gateway = dp_node::status::Gateway::of(world.node(1), now);
+        (gateway.nodes[0].by.is_some(), gateway.nodes[0].heard_ns)
+    };
+    assert_eq!(told(&mut world), (true, None));
+    world.send((1, 5000), (2, 4000), b"hello".to_vec());
+    world.until(SOON, "the message", |world| world.node(1).waiting() == 0);
+    assert!(told(&mut world).1.is_some_and(|unheard| unheard < 500_000_000));
+    world.run(Duration::from_secs(5));
+    let before = told(&mut world).1.expect("it was heard");
+    world.kill(2);
+    world.run(Duration::from_secs(20));
+    assert_eq!(told(&mut world), (true, Some(before + 20_000_000_000)));
+    // Once somebody wants something of it, it is asked.
+    world.send((1, 5000), (2, 4000), b"again".to_vec());
+    world.until(Duration::from_secs(3), "that it is down", |world| !told(world).0);
+}
+
 #[test]
 fn a_node_that_died_is_not_asked_for_ever() {
     let mut world = World::new(2, &["sim"], 10);

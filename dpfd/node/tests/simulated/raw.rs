@@ -28,7 +28,8 @@ fn world(networks: &[&str], seed: u64) -> World {
 
 /// What `dp ls` shows of node `nid`'s edge.
 fn shown(world: &mut World, nid: u16) -> Raw {
-    let gateway = Gateway::of(world.node(nid));
+    let now = world.now();
+    let gateway = Gateway::of(world.node(nid), now);
     let flow = gateway.nodes[0].flows.iter().find(|flow| flow.here == "4000").expect("it was used");
     flow.raw.expect("it went raw")
 }

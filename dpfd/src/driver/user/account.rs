@@ -78,6 +78,8 @@ pub enum State {
     Absent,
     /// It belongs to a user who does not let this one send.
     Denied,
+    /// It was the endpoint's target, and nothing was sent there since another one is.
+    Former,
     /// Onto its descriptor, as it reads plainly.
     Plain,
     /// Into its pool.
@@ -87,13 +89,15 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [State; 5] = [State::Absent, State::Denied, State::Plain, State::Edge, State::Crowded];
+    const ALL: [State; 6] =
+        [State::Absent, State::Denied, State::Former, State::Plain, State::Edge, State::Crowded];
 
     /// As it is listed.
     pub fn word(self) -> &'static str {
         match self {
             State::Absent => "absent",
             State::Denied => "denied",
+            State::Former => "former",
             State::Plain => "plain",
             State::Edge => "edge",
             State::Crowded => "crowded",

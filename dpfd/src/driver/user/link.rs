@@ -103,6 +103,8 @@ pub struct Link {
     pub plain_since: u64,
     /// Nothing is taken there from us, as far as is known.
     pub refused: Option<Refused>,
+    /// Messages that were sent there, or waited to be, when it ceased to be the endpoint's target.
+    pub former: Option<u64>,
     /// The destination's library knows immediates.
     pub knows_immediates: bool,
     /// It is a gateway's that is told by which routes messages are to go.
@@ -145,6 +147,7 @@ impl Link {
             backlog: VecDeque::new(),
             plain_since: 0,
             refused: None,
+            former: None,
             knows_immediates: false,
             knows_routes: false,
             knows_raw: false,
@@ -429,6 +432,16 @@ impl Link {
     /// The same of what went there, whatever waits here.
     pub fn is_released(&mut self) -> bool {
         self.edge().is_none_or(OutEdge::is_released)
+    }
+
+    /// It is not the endpoint's target any more.
+    pub fn leave(&mut self) {
+        self.former = Some(self.sent.0 + u64::from(self.queued));
+    }
+
+    /// Whether it was the target once, and nothing was sent there since.
+    pub fn is_former(&self) -> bool {
+        self.queued == 0 && self.former.is_some_and(|all| self.sent.0 <= all)
     }
 
     /// Whether there is news for a future that waits for this.

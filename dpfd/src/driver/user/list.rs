@@ -109,6 +109,7 @@ impl LinkAccount {
     fn of(link: &super::link::Link) -> LinkAccount {
         let state = match &link.destination {
             _ if link.refused.is_some() => State::Denied,
+            _ if link.is_former() => State::Former,
             Destination::Unknown => State::Absent,
             Destination::Plain(_) => State::Plain,
             Destination::Pool { edge: Some(_), .. } => State::Edge,

@@ -66,7 +66,10 @@ impl UserEndpoint {
         if plain {
             tx.plain = Some(to);
         }
-        tx.target = Some(ix);
+        if let Some(former) = tx.target.replace(ix).filter(|former| *former != ix) {
+            tx.links[former].leave();
+        }
+        tx.links[ix].former = None;
         // Named again: another one may have it by now.
         let again = tx.links[ix].refused.take().is_some();
         drop(tx);

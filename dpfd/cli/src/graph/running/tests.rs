@@ -64,7 +64,7 @@ fn an_end_whose_other_one_may_not_be_seen_is_somebodys() {
 fn gateway(flows: serde_json::Value) -> Gateway {
     let node = |nid: u16, by: Option<&str>, flows: serde_json::Value| {
         serde_json::json!({ "nid": nid, "name": format!("n{nid}"), "by": by, "routes": [], "refused": 0,
-            "crowded": 0, "unsent": 0, "flows": flows })
+            "crowded": 0, "unsent": 0, "flows": flows, "heard_ns": 1_000_000_000u64 * u64::from(nid) })
     };
     let others = [node(2, Some("10.0.0.2:4900"), flows), node(3, None, serde_json::json!([]))];
     serde_json::from_value(
@@ -102,6 +102,7 @@ fn others_are_what_messages_went_to_or_came_from() {
     );
     let [up, down] = &running.others[..] else { panic!("{running:?}") };
     assert!(up.is_up && up.name.as_deref() == Some("n2") && !down.is_up && down.endpoints.is_empty());
+    assert_eq!(up.unheard, Some(Duration::from_secs(2)));
     assert!(up.endpoints.iter().eq([&20, &21, &22]), "nothing went to 23, and 8 is gone: {up:?}");
     let from: Vec<_> = running.edges.iter().map(|(from, to)| (from.dpid, to.dpid)).collect();
     assert_eq!(from, [(21, 7), (22, 7)]);

@@ -94,7 +94,7 @@ fn json_has_the_documented_fields() {
     });
     assert_eq!(json["edges"][2], edge);
     crate::page::documents(page, &json, &[]);
-    for state in [State::Absent, State::Denied, State::Plain, State::Edge, State::Crowded] {
+    for state in [State::Absent, State::Denied, State::Former, State::Plain, State::Edge, State::Crowded] {
         assert!(page.contains(&format!(".It Cm {}\n", state.word())), "dp-ls(1): {}", state.word());
     }
 }
