@@ -347,7 +347,7 @@ fn a_wait_does_not_wake_for_ever_by_a_bell_that_is_for_a_set_which_never_wakes()
     let sleeps = |set, events: *mut libc::epoll_event, max, timeout: i64| {
         calls.set(calls.get() + 1);
         // SAFETY: the array above.
-        match unsafe { libc::epoll_wait(set, events, max, (timeout / 1_000_000) as i32) } {
+        match unsafe { libc::epoll_wait(set, events, max, ((timeout + 999_999) / 1_000_000) as i32) } {
             n @ 0.. => Ok(n),
             _ => Err(crate::errno::errno()),
         }

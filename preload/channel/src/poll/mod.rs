@@ -1,7 +1,7 @@
 //! Waiting on a list: what poll and select say of channels (PROTOCOLS W2-W4, W11).
 //!
 //! The kernel is asked of the program's own list, and knows of bells alone: a bell without a byte behind it is nothing to read,
-//! and a byte without a bell is. So its answer is made true for each channel ([`correct`]), and before the kernel is slept in each
+//! and a byte without a bell is. So its answer is made true for each channel (`correct`), and before the kernel is slept in each
 //! of them hears that somebody sleeps ([`arm`]), and is looked at once more.
 //!
 //! ```text
