@@ -42,6 +42,8 @@ const OWN_USERS: usize = LINKS / 2;
 const FEW: usize = 4;
 /// Turns of a loop for which a thread that is writing to an event is waited for.
 const PATIENCE: u32 = 10_000;
+/// Hellos of ours that may lie unread at one door. Where several processes look at it, each takes one of them.
+const UNREAD: usize = 4;
 /// Links that are looked at, when a new one is made, for a process at the other end that is gone, and when a connection
 /// is over.
 const SWEPT: [usize; 2] = [8, 1];
@@ -61,6 +63,8 @@ struct Link {
     ours: [AtomicU32; SETS],
     /// [`crate::fdtable::starts`] before the connection was made.
     starts: AtomicU32,
+    /// The hello that was said by it, and nothing else since; 0: none, or something else was.
+    hello: AtomicU64,
 }
 
 const TAKEN: u32 = u32::MAX;
@@ -141,6 +145,7 @@ static TABLE: Links = Links {
             theirs: [const { AtomicU64::new(0) }; SETS],
             ours: [const { AtomicU32::new(0) }; SETS],
             starts: AtomicU32::new(0),
+            hello: AtomicU64::new(0),
         }
     }; LINKS],
     high: AtomicUsize::new(0),
@@ -169,6 +174,7 @@ pub fn begin(fd: i32, starts: u32) -> Option<(u64, i32)> {
     l.theirs.iter().for_each(|t| t.store(0, Ordering::Relaxed));
     l.ours.iter().for_each(|t| t.store(0, Ordering::Relaxed));
     l.starts.store(starts, Ordering::Relaxed);
+    l.hello.store(0, Ordering::Relaxed);
     l.serial.store(serial, Ordering::Release);
     // Where it cannot be ours, nobody finds it.
     l.fd.store(named.word(), Ordering::Release);
@@ -306,6 +312,25 @@ pub fn has_ended(name: u64) -> bool {
     maker == MAKER.load(Ordering::Relaxed) && named(name).is_none_or(|l| l.fd().is_some_and(is_gone))
 }
 
+/// By link `name` a hello was said; `hello`: to whom, and with what.
+pub fn said(name: u64, hello: u64) {
+    if let Some(l) = named(name) {
+        l.hello.store(hello, Ordering::Relaxed);
+    }
+}
+
+/// Whether that hello need not be said once more: enough of them lie unread. Who looks for one takes what came before, so another
+/// would tell nobody more, and cost a descriptor as long as nobody looks; and no link can be ended then, as somebody may.
+pub fn is_unread(hello: u64) -> bool {
+    let high = TABLE.high.load(Ordering::Relaxed);
+    let lies = |l: &Link| l.fd().is_some_and(|fd| raw::ioctl_int(fd, libc::TIOCOUTQ).is_ok_and(|n| n > 0));
+    let unread = (1..).zip(&TABLE.all[..high]).filter(|(i, l)| {
+        let name = u64::from(l.serial.load(Ordering::Acquire)) << 32 | i;
+        l.hello.load(Ordering::Relaxed) == hello && used(name, lies) == Some(true)
+    });
+    unread.take(UNREAD).count() == UNREAD
+}
+
 /// Whether the other end of a link was closed, also where it has said something before.
 fn is_gone(fd: i32) -> bool {
     let mut list = [libc::pollfd { fd, events: 0, revents: 0 }];
@@ -355,7 +380,7 @@ struct Told {
 /// The process at the other end of `c` is told of a set of ours that has `event`, unless it was; by `far`, an end of a pair,
 /// if it would refuse the event.
 pub fn tell(c: &Conn, number: u32, event: i32, far: impl FnOnce() -> Option<i32>) {
-    used(c, |l| tell_by(l, number, event, far));
+    used(c.link.load(Ordering::Relaxed), |l| tell_by(l, number, event, far));
 }
 
 fn tell_by(l: &Link, number: u32, event: i32, far: impl FnOnce() -> Option<i32>) {
@@ -366,6 +391,7 @@ fn tell_by(l: &Link, number: u32, event: i32, far: impl FnOnce() -> Option<i32>)
     let Some(oldest) = l.ours.iter().min_by_key(|n| n.load(Ordering::Relaxed)) else { return };
     oldest.store(number, Ordering::Relaxed);
     let Some(fd) = l.fd() else { return };
+    l.hello.store(0, Ordering::Relaxed);
     let believes =
         intro::peer_credentials(fd).is_some_and(|them| process::may_be_signalled(them.pid as u32, them.uid));
     let by = if believes { Some(event) } else { far() };
@@ -414,7 +440,7 @@ fn believed(by: i32, them: &libc::ucred) -> Option<fn(Named) -> How> {
 
 /// Wakes the set with this number, of the process at the other end of `c`. False: a bell has to.
 pub fn wake(c: &Conn, number: u32) -> bool {
-    let woken = used(c, |l| {
+    let woken = used(c.link.load(Ordering::Relaxed), |l| {
         let how = l.how(number).or_else(|| {
             l.listen();
             l.how(number)
@@ -428,9 +454,8 @@ pub fn wake(c: &Conn, number: u32) -> bool {
     woken == Some(true)
 }
 
-/// Does `f` with the link of `c`; its descriptors stay open meanwhile.
-fn used<R>(c: &Conn, f: impl FnOnce(&Link) -> R) -> Option<R> {
-    let name = c.link.load(Ordering::Relaxed);
+/// Does `f` with link `name`; its descriptors stay open meanwhile.
+fn used<R>(name: u64, f: impl FnOnce(&Link) -> R) -> Option<R> {
     let l = named(name)?;
     l.users.fetch_add(1, Ordering::SeqCst);
     // It may have ended before we were counted.

@@ -1,8 +1,9 @@
-//! Thousands of connections leave neither descriptors nor memory.
+//! Thousands of connections leave neither descriptors nor memory, and hellos that nobody takes few.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use compat_tests::tools::TempDir;
+use compat_tests::tools::{await_that, TempDir};
 use compat_tests::{programs, Combo, Ended};
 
 use crate::product;
@@ -78,4 +79,53 @@ fn clients_that_ended_leave_no_memory_to_their_server() {
     assert!(before > 0, "no channels");
     // Some of them rest for a moment, with a long ring each.
     assert!(after < before + 12 * 4400, "{}", server.transcript);
+}
+
+/// Sockets of a client of many connections, to a server that passes each on before it looks for an offer, beside those connections;
+/// and why the connection of a second client is on TCP.
+fn of_a_server_that_takes_no_hello(connections: usize, flood: bool) -> (usize, Vec<String>) {
+    let (folder, program, knock) = (TempDir::new(), programs::c("unheard"), programs::c("knock"));
+    let count = connections.to_string();
+    let start = |combo, program, role, arguments: &[&str]| {
+        product::start(&combo, program, role, folder.path(), arguments, &[])
+    };
+    let server = start(Combo::shimmed(), &program, "server", &[]);
+    let mut first = start(Combo::shimmed(), &program, "client", &["", &count, "100"]);
+    let done = folder.file("port.done");
+    await_that("the exchanges", Duration::from_secs(30), || done.exists() || first.ended().is_some());
+    let open = product::descriptors(Path::new(&format!("/proc/{}", first.pid())));
+    let sockets = open.iter().filter(|(_, target)| target.starts_with("socket:")).count();
+    if flood {
+        let mut knocks = start(Combo::native(), &knock, "client", &["flood"]);
+        let knocked = folder.file("port.knocked");
+        await_that("the flood", Duration::from_secs(10), || knocked.exists() || knocks.ended().is_some());
+        product::mark(&folder, "over");
+        assert!(knocks.finish(Instant::now() + Duration::from_secs(10)).ok());
+    }
+    let second = start(Combo::shimmed(), &program, "client", &["", "1", "100", "second"]);
+    let why = || product::family(second.pid().as_raw()).map(|family| family.on_tcp).unwrap_or_default();
+    await_that("a reason", Duration::from_secs(20), || !why().is_empty());
+    let why = why().into_keys().collect();
+    product::mark(&folder, "looked");
+    for client in [first, second] {
+        let ended = client.finish(Instant::now() + Duration::from_secs(10));
+        assert!(ended.ok() && ended.transcript == "fine\n", "{}", ended.text());
+    }
+    drop(server);
+    (sockets.saturating_sub(connections), why)
+}
+
+/// Each would cost a descriptor, and a place at the door.
+#[test]
+fn hellos_that_nobody_takes_are_few() {
+    let _turn = product::alone();
+    let (more, why) = of_a_server_that_takes_no_hello(60, false);
+    assert!(more <= 5, "{more} sockets beside those of the connections");
+    assert_eq!(why, ["silent"]);
+}
+
+#[test]
+fn a_full_door_is_not_taken_for_none() {
+    let _turn = product::alone();
+    assert_eq!(of_a_server_that_takes_no_hello(1, true).1, ["silent"]);
 }

@@ -16,31 +16,51 @@ use crate::intro::{self, COPIES, FEW};
 use crate::own::Named;
 use crate::{fdtable, link, rights, rules, state};
 
-/// Servers without a door, remembered for a second: hash of the address, until when; that is odd where connections to the address are
-/// translated, which costs too much to be asked of each.
+/// Servers without a door, remembered for a second: hash of the address, until when; in its lowest bits [`NAT`] or [`FULL`].
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
 const REMEMBER: u64 = 1_000_000_000;
+/// Connections to the address are translated, which costs too much to be asked of each.
+const NAT: u64 = 1;
+/// It has a door, which holds no more callers, and may at any time: that is remembered for a shorter time, [`REMEMBER_FULL`].
+const FULL: u64 = 2;
+const REMEMBER_FULL: u64 = 100_000_000;
 
 /// One thread at a time makes arenas.
 static MAKING: AtomicU32 = AtomicU32::new(0);
 
+/// Why nobody at the address could be told a moment ago.
+fn remembered(server: tcp::Addr) -> Option<No> {
+    let (key, now) = (hash(server), state::now());
+    let there = NOBODY.iter().find(|(k, _)| k.load(Ordering::Relaxed) == key);
+    let until = there.map(|(_, until)| until.load(Ordering::Relaxed)).filter(|&until| now < until)?;
+    Some(if until & FULL == 0 { No::Never(Reason::NoDoor) } else { No::Later })
+}
+
+fn remember(server: tcp::Addr, until: u64, why: u64) {
+    let key = hash(server);
+    let place = &NOBODY[(key % 16) as usize];
+    place.0.store(key, Ordering::Relaxed);
+    place.1.store(until & !(NAT | FULL) | why, Ordering::Relaxed);
+}
+
 /// Whether nobody had a door at the address a moment ago.
 pub(super) fn is_nobody(server: tcp::Addr) -> bool {
-    let (key, now) = (hash(server), state::now());
-    NOBODY.iter().any(|(k, until)| k.load(Ordering::Relaxed) == key && now < until.load(Ordering::Relaxed))
+    remembered(server) == Some(No::Never(Reason::NoDoor))
 }
 
 /// Nobody has a door at the address, to which connections are translated.
 pub fn note_nat(server: tcp::Addr) {
     if let Some((_, until)) = NOBODY.iter().find(|(k, _)| k.load(Ordering::Relaxed) == hash(server)) {
-        until.fetch_or(1, Ordering::Relaxed);
+        until.fetch_or(NAT, Ordering::Relaxed);
     }
 }
 
 /// Whether that was noted.
 pub fn is_nat(server: tcp::Addr) -> bool {
     let key = hash(server);
-    NOBODY.iter().any(|(k, until)| k.load(Ordering::Relaxed) == key && until.load(Ordering::Relaxed) & 1 == 1)
+    NOBODY
+        .iter()
+        .any(|(k, until)| k.load(Ordering::Relaxed) == key && until.load(Ordering::Relaxed) & NAT != 0)
 }
 
 /// Whether somebody has a door there is to be found out anew: a connection that must be a channel does not go by what was so
@@ -54,8 +74,8 @@ pub(super) fn forget_nobody(server: tcp::Addr) {
 
 /// Says hello at all doors of the address: anew where an arena was given, with a new one where there is none yet.
 pub(super) fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
-    if is_nobody(server) {
-        return Err(No::Never(Reason::NoDoor));
+    if let Some(no) = remembered(server) {
+        return Err(no);
     }
     if MAKING.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return Err(No::Later);
@@ -63,10 +83,7 @@ pub(super) fn go_round(family: Family, server: tcp::Addr) -> Result<(), No> {
     let result = go_round_alone(family, server);
     MAKING.store(0, Ordering::Release);
     if let Err(No::Never(Reason::NoDoor)) = result {
-        let key = hash(server);
-        let place = &NOBODY[(key % 16) as usize];
-        place.0.store(key, Ordering::Relaxed);
-        place.1.store((state::now() + REMEMBER) & !1, Ordering::Relaxed);
+        remember(server, state::now() + REMEMBER, 0);
     }
     result
 }
@@ -93,11 +110,19 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
     let mut result = Err(No::Never(Reason::NoDoor));
     let round = state::now();
     let starts = fdtable::starts();
-    for door in Doors::new(server) {
+    let mut doors = Doors::new(server);
+    let is_told = |at| {
+        let unread = |&(i, _): &(usize, u64)| link::is_unread(hello(at, i));
+        let there = all(family, server).find(unread);
+        there.inspect(|&(i, _)| found(family, i, server, round)).is_some()
+    };
+    while let Some((at, door)) = doors.next(is_told) {
         // Kept, it goes on under a number of ours.
         let kept = link::begin(door, starts);
         let this = match kept {
-            Some((name, door)) => visit(family, server, door, name, round).inspect_err(|_| link::end(name)),
+            Some((name, door)) => visit(family, server, door, name, round)
+                .inspect(|&i| link::said(name, hello(at, i)))
+                .inspect_err(|_| link::end(name)),
             None => {
                 let this = visit(family, server, door, 0, round);
                 rights::close_stranger(door);
@@ -105,21 +130,35 @@ fn go_round_alone(family: Family, server: tcp::Addr) -> Result<(), No> {
             }
         };
         // One door that was told is enough; a reason is as good as another.
+        let this = this.map(drop);
         result = this.or(result.or(this));
     }
-    result
+    match result {
+        _ if doors.told => Ok(()),
+        Err(No::Never(Reason::NoDoor)) if doors.full => {
+            remember(server, round + REMEMBER_FULL, FULL);
+            Err(No::Later)
+        }
+        result => result,
+    }
+}
+
+/// What a hello at a door with the memory of arena `i` is called here.
+fn hello((name, copy): (tcp::Addr, u8), i: usize) -> u64 {
+    let memory = MAPPED[i].key[1].load(Ordering::Relaxed);
+    [copy.into(), memory].iter().fold(hash(name), |h, n| (h ^ n).wrapping_mul(0x100_0000_01b3)) | 1
 }
 
 /// Says hello at one door; `link` is our name of the connection. An arena goes to one family only: what one knows, no
-/// other one must (PROTOCOLS I1).
-fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) -> Result<(), No> {
+/// other one must (PROTOCOLS I1). Which arena that was.
+fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) -> Result<usize, No> {
     let refused = |_: i32| No::Never(Reason::Memory);
     let id = intro::opener(door).ok_or(No::Never(Reason::Owner))?;
     if let Some(i) = given_to(family, id) {
         if let Some(memory) = MAPPED[i].fd.fd() {
             intro::send_hello(door, memory, link).map_err(refused)?;
             found(family, i, server, round);
-            return Ok(());
+            return Ok(i);
         }
         // The program has closed it, and may have a file of its own there. Another arena takes its place when this one is empty.
         if !RETIRED.has_room() || !retire_one(family, i, &mut { again::QUESTIONS }) {
@@ -159,7 +198,7 @@ fn visit(family: Family, server: tcp::Addr, door: i32, link: u64, round: u64) ->
             [&MAPPED[i].told, &MAPPED[i].made].iter().for_each(|at| at.store(round, Ordering::Relaxed));
             MAPPED[i].fd.put(memfd);
             MAPPED[i].arena.store(arena, Ordering::Release);
-            Ok(())
+            Ok(i)
         }
         Err(e) => {
             let own = family.arena(i);
@@ -214,6 +253,10 @@ struct Doors {
     any: bool,
     /// The first few copies of each name were not there: all others are looked at.
     again: bool,
+    /// Somebody needs not be told, ...
+    told: bool,
+    /// ... or cannot be for now.
+    full: bool,
 }
 
 impl Doors {
@@ -222,7 +265,7 @@ impl Doors {
         v4_any[10..12].copy_from_slice(&[0xff, 0xff]);
         let any = |ip| tcp::Addr { ip, port: server.port, scope: 0 };
         let names = [server, any(v4_any), any([0; 16])];
-        Doors { names, name: 0, copy: 0, near: false, any: false, again: false }
+        Doors { names, name: 0, copy: 0, near: false, any: false, again: false, told: false, full: false }
     }
 
     /// The next copy to look at: how it is called. A copy that is gone or lets nobody in says nothing of the next, as their
@@ -247,26 +290,34 @@ impl Doors {
     fn found(&mut self) {
         (self.near, self.any) = (true, true);
     }
-}
 
-impl Iterator for Doors {
-    type Item = i32;
-    fn next(&mut self) -> Option<i32> {
+    /// The next that is there, and where `is_told` does not say that it needs no call: which, and a connection to it.
+    fn next(&mut self, is_told: impl Fn((tcp::Addr, u8)) -> bool) -> Option<((tcp::Addr, u8), i32)> {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         let mut fd = -1;
         while let Some((name, copy)) = self.next_name() {
+            if is_told((name, copy)) {
+                self.found();
+                self.told = true;
+                continue;
+            }
             if fd < 0 {
                 fd = state::unix(raw::socket(libc::AF_UNIX, kind, 0)).ok()?;
             }
             let (un, len) = intro::door_address(name, copy);
             // SAFETY: the address outlives the call.
             let connected = unsafe { raw::connect(fd, (&raw const un).cast(), len) };
-            // Where nobody looks, the door has more callers than it can hold.
-            if matches!(connected, Ok(_) | Err(libc::EAGAIN)) {
-                self.found();
-            }
-            if connected.is_ok() {
-                return Some(fd);
+            match connected {
+                Ok(_) => {
+                    self.found();
+                    return Some(((name, copy), fd));
+                }
+                // Where nobody looks, the door has more callers than it can hold.
+                Err(libc::EAGAIN) => {
+                    self.found();
+                    self.full = true;
+                }
+                Err(_) => {}
             }
         }
         if fd >= 0 {

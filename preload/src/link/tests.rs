@@ -64,6 +64,7 @@ fn a_stranger_has_us_keep_few_ends() {
         users: AtomicU32::new(1),
         reading: AtomicU32::new(0),
         starts: AtomicU32::new(0),
+        hello: AtomicU64::new(0),
         theirs: [const { AtomicU64::new(0) }; SETS],
         ours: [const { AtomicU32::new(0) }; SETS],
     };
