@@ -345,6 +345,11 @@ pub fn end(name: u64) {
     }
 }
 
+/// The descriptor of the link of `c`, if that is kept.
+pub fn descriptor(c: &Conn) -> Option<i32> {
+    named(c.link.load(Ordering::Relaxed)).and_then(Link::fd)
+}
+
 /// What is told: a set's number. The eventfd, or the end of a socket pair, goes beside it.
 #[repr(C)]
 struct Told {
