@@ -24,6 +24,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use dp_channel::family::Conn;
+use dp_channel::slot::LINK_MAKER;
 use dp_edge::sys::{process, raw};
 
 use crate::own::{self, Named};
@@ -176,7 +177,7 @@ pub fn begin(fd: i32, starts: u32) -> Option<(u64, i32)> {
 }
 
 /// Bits of a name that say which place it has, from 1 on; above them is who has made it, and above that the serial number.
-const INDEX: u32 = 10;
+const INDEX: u32 = LINK_MAKER;
 const _: () = assert!(LINKS < 1 << INDEX);
 /// The process that has made links here, above a random number of its own that is in their names; 0: none has.
 static MAKER: AtomicU64 = AtomicU64::new(0);

@@ -224,7 +224,7 @@ fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mu
 /// Whether all processes have ended that had the link which the server has named.
 fn link_has_ended(arena: &Arena, n: u32) -> bool {
     let slot = arena.bring(n).then(|| arena.slot(n)).flatten();
-    slot.is_some_and(|s| link::has_ended(s.link.load(Ordering::Relaxed)))
+    slot.is_some_and(|s| link::has_ended(s.link()))
 }
 
 /// The process that alone has the server's end, if that is known, and we can tell when it ends.

@@ -153,17 +153,20 @@ fn a_slot_is_free_when_all_have_ended_that_had_its_servers_link() {
     // SAFETY: two numbers.
     assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()) }, 0);
     let (name, _) = link::begin(pair[0], 0).expect("room");
-    slot.link.store(name, Ordering::Relaxed);
+    slot.is_linked_by(left.generation, name);
     // What it has said before is no sign of life.
     // SAFETY: a byte.
     assert_eq!(unsafe { raw::send(pair[1], [0u8].as_ptr(), 1, 0) }, Ok(1));
     assert!(!left.is_free(elsewhere, Side::Server as u32, 1), "it lives");
     raw::close(pair[1]);
     for another in [0, name ^ 1 << 20, name & !(0x3f_ffff << 10)] {
-        slot.link.store(another, Ordering::Relaxed);
+        slot.is_linked_by(left.generation, another);
         assert!(!left.is_free(elsewhere, Side::Server as u32, 1), "{another:x}: nobody here can tell");
     }
-    slot.link.store(name, Ordering::Relaxed);
+    // A sibling of the server's process that was late, and has ended.
+    slot.is_linked_by(left.generation.wrapping_sub(1), name);
+    assert!(!left.is_free(elsewhere, Side::Server as u32, 1), "it took a former offer");
+    slot.is_linked_by(left.generation, name);
     assert!(left.is_free(elsewhere, Side::Server as u32, 1));
     link::end(name);
     assert!(left.is_free(elsewhere, Side::Server as u32, 1), "the link is not there any more");
