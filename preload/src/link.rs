@@ -299,12 +299,19 @@ pub fn lives(name: u64) -> bool {
     named(name).and_then(Link::fd).is_some_and(|fd| !is_gone(fd))
 }
 
+/// Whether `name` looks like one that this process has made; of another's nobody here can tell whether it has ended. Without a system call.
+pub fn may_be_ours(name: u64) -> bool {
+    name >> 32 != 0 && name as u32 >> INDEX == MAKER.load(Ordering::Relaxed) as u32
+}
+
 /// Whether the other end of link `name` of ours was closed: all processes that had it have ended, as nobody closes one whose other end
 /// is open. Of a name that another process has made nobody here can tell, not of its parent's either.
 pub fn has_ended(name: u64) -> bool {
     let maker = u64::from(raw::getpid()) << 32 | u64::from(name as u32 >> INDEX);
     // One that is no more had ended.
-    maker == MAKER.load(Ordering::Relaxed) && named(name).is_none_or(|l| l.fd().is_some_and(is_gone))
+    name >> 32 != 0
+        && maker == MAKER.load(Ordering::Relaxed)
+        && named(name).is_none_or(|l| l.fd().is_some_and(is_gone))
 }
 
 /// Whether the other end of a link was closed, also where it has said something before.
