@@ -24,6 +24,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use dp_channel::family::Conn;
+use dp_channel::slot::LINK_MAKER;
 use dp_edge::sys::{process, raw};
 
 use crate::own::{self, Named};
@@ -182,7 +183,7 @@ pub fn begin(fd: i32, starts: u32) -> Option<(u64, i32)> {
 }
 
 /// Bits of a name that say which place it has, from 1 on; above them is who has made it, and above that the serial number.
-const INDEX: u32 = 10;
+const INDEX: u32 = LINK_MAKER;
 const _: () = assert!(LINKS < 1 << INDEX);
 /// The process that has made links here, above a random number of its own that is in their names; 0: none has.
 static MAKER: AtomicU64 = AtomicU64::new(0);
@@ -304,12 +305,19 @@ pub fn lives(name: u64) -> bool {
     named(name).and_then(Link::fd).is_some_and(|fd| !is_gone(fd))
 }
 
+/// Whether `name` looks like one that this process has made; of another's nobody here can tell whether it has ended. Without a system call.
+pub fn may_be_ours(name: u64) -> bool {
+    name >> 32 != 0 && name as u32 >> INDEX == MAKER.load(Ordering::Relaxed) as u32
+}
+
 /// Whether the other end of link `name` of ours was closed: all processes that had it have ended, as nobody closes one whose other end
 /// is open. Of a name that another process has made nobody here can tell, not of its parent's either.
 pub fn has_ended(name: u64) -> bool {
     let maker = u64::from(raw::getpid()) << 32 | u64::from(name as u32 >> INDEX);
     // One that is no more had ended.
-    maker == MAKER.load(Ordering::Relaxed) && named(name).is_none_or(|l| l.fd().is_some_and(is_gone))
+    name >> 32 != 0
+        && maker == MAKER.load(Ordering::Relaxed)
+        && named(name).is_none_or(|l| l.fd().is_some_and(is_gone))
 }
 
 /// By link `name` a hello was said; `hello`: to whom, and with what.
@@ -368,6 +376,11 @@ pub fn end(name: u64) {
     if let Some(l) = named(name) {
         l.end((name >> 32) as u32);
     }
+}
+
+/// The descriptor of the link of `c`, if that is kept.
+pub fn descriptor(c: &Conn) -> Option<i32> {
+    named(c.link.load(Ordering::Relaxed)).and_then(Link::fd)
 }
 
 /// What is told: a set's number. The eventfd, or the end of a socket pair, goes beside it.

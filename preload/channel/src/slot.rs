@@ -125,8 +125,8 @@ pub struct Slot {
     pub challenge: AtomicU64,
     /// The challenge that the client's socket answers.
     pub shown: AtomicU64,
-    /// The client's name of the connection by which it said hello to the server's process; 0: it is not kept.
-    pub link: AtomicU64,
+    /// The client's name of the connection by which it said hello to the server's process ([`named_in`]); 0: it is not kept.
+    link: AtomicU64,
     /// The version of layouts that both speak, by the server's word, behind the generation that it stands for. Server families from
     /// before there were ranges leave it as it is.
     spoken: AtomicU64,
@@ -160,6 +160,16 @@ const PID: u32 = (1 << 22) - 1;
 
 fn named(generation: u32, pid: u32, space: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(space << 22 | pid & PID)
+}
+
+/// In a name of a link: the lowest of the bits by which a process knows the names that it has made. They go up to the serial number, and
+/// are 0 in those of client families from before there were such.
+pub const LINK_MAKER: u32 = 10;
+
+/// The name of a link as it is in a slot of `generation`: what a late writer of another one has put there is no name that somebody
+/// knows for his own.
+fn named_in(generation: u32, link: u64) -> u64 {
+    link ^ u64::from(generation << LINK_MAKER)
 }
 
 fn word(generation: u32, state: State) -> u64 {
@@ -284,6 +294,27 @@ impl Slot {
             .then_some((pid, space))
     }
 
+    /// Server, before it takes the offer: by which link the client said hello, by the client's name of it. A late writer of an earlier
+    /// generation makes it unknown whose the link is.
+    pub fn is_linked_by(&self, generation: u32, link: u64) {
+        let knows_its_own = link as u32 >> LINK_MAKER != 0;
+        let word = if knows_its_own { named_in(generation, link) } else { link };
+        self.link.store(word, Ordering::Relaxed);
+    }
+
+    /// Client: the name of that link; 0: there is none. Of a server that names it as it was told, nobody knows it for his own, and it is
+    /// found by its place and its serial number nevertheless.
+    pub fn link(&self) -> u64 {
+        let generation = (self.state.load(Ordering::Relaxed) >> 8) as u32;
+        let word = self.link.load(Ordering::Relaxed);
+        let is_none = word >> 32 == 0;
+        if is_none {
+            0
+        } else {
+            named_in(generation, word)
+        }
+    }
+
     /// Server: takes the offer.
     pub fn accept(&self, generation: u32) -> bool {
         self.step(generation, State::Offered, State::Accepted)
@@ -335,3 +366,6 @@ impl Slot {
         self.left.load(Ordering::Acquire) == (generation << 8) | 3
     }
 }
+
+#[cfg(test)]
+mod tests;

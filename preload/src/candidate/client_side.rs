@@ -139,7 +139,7 @@ impl Channel {
             client::leave(self);
             self.give_up(Reason::State);
         } else if self.is_ours_alone() {
-            self.link.store(s.link.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.link.store(s.link(), Ordering::Relaxed);
             self.speak(s.spoken(generation, layouts::arena()));
             if self.go_between() && self.take_base_position() && s.confirm(generation) {
                 self.put_proof_back();

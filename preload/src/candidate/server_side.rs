@@ -90,9 +90,9 @@ impl Channel {
         let [ours, theirs] = door::links(self);
         self.note_options();
         self.link.store(ours, Ordering::Relaxed);
-        // By it the client tells when we have ended: it is not to be that of a later server.
+        // By it the client tells when we have ended. That of a later server is rarely to be made unknown.
         if s.is_of(generation) {
-            s.link.store(theirs, Ordering::Relaxed);
+            s.is_linked_by(generation, theirs);
         }
         if let Some(me) = state::member_if_joined() {
             s.is_taken_by(generation, self.family.member(me as usize).pid(), family::space());

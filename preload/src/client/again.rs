@@ -81,6 +81,34 @@ impl Patience {
     }
 }
 
+/// Whether a link has ended, of which it was asked last in one look: nearly all slots of an arena have the same.
+#[derive(Default)]
+struct Asked {
+    link: u64,
+    ended: bool,
+}
+
+impl Asked {
+    /// The answer where it is known, which costs no system call.
+    fn known(&self, link: u64) -> Option<bool> {
+        if link == self.link && link != 0 {
+            return Some(self.ended);
+        }
+        if link::may_be_ours(link) {
+            None
+        } else {
+            Some(false)
+        }
+    }
+
+    fn has_ended(&mut self, link: u64) -> bool {
+        self.known(link).unwrap_or_else(|| {
+            *self = Asked { link, ended: link::has_ended(link) };
+            self.ended
+        })
+    }
+}
+
 /// How many there may be in one call of the program.
 struct Questions {
     left: usize,
@@ -136,9 +164,11 @@ fn look(
     slots: impl Iterator<Item = u32>,
     questions: &mut Questions,
 ) {
-    let own = family.arena(i);
+    let (own, mut asked) = (family.arena(i), Asked::default());
     for n in slots {
-        reclaim(family, i, arena, n, |n| both_left(arena, n) || has_no_server(i, own, arena, n, questions));
+        reclaim(family, i, arena, n, |n| {
+            both_left(arena, n) || has_no_server(i, own, arena, n, questions, &mut asked)
+        });
     }
 }
 
@@ -151,8 +181,11 @@ pub(super) fn recover_spares(family: Family, i: usize, arena: &Arena) {
         let ends = [Side::Client, Side::Server].map(|side| arena.edge(n, side));
         ends.into_iter().flatten().any(|e| [e.tx.ring(), e.tx.wants()].iter().any(|&ring| spares.has(ring)))
     };
+    let mut asked = Asked::default();
     for n in family.arena(i).closing().filter(has_some) {
-        reclaim(family, i, arena, n, |n| both_left(arena, n) || server_has_ended(arena, n));
+        reclaim(family, i, arena, n, |n| {
+            both_left(arena, n) || asked.has_ended(named_link(arena, n)) || its_process_has_ended(arena, n)
+        });
     }
 }
 
@@ -201,7 +234,14 @@ fn reclaim(family: Family, i: usize, arena: &Arena, n: u32, over: impl FnOnce(u3
 }
 
 /// Whether the server of a slot that is ours ended without a word.
-fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mut Questions) -> bool {
+fn has_no_server(
+    i: usize,
+    own: &OwnArena,
+    arena: &Arena,
+    n: u32,
+    questions: &mut Questions,
+    asked: &mut Asked,
+) -> bool {
     let minutes = match own.gone_for(n, state::now()) {
         Some(minutes) => minutes,
         None if questions.ask(&SOCKETS, || is_unknown(arena, n)) => {
@@ -214,17 +254,20 @@ fn has_no_server(i: usize, own: &OwnArena, arena: &Arena, n: u32, questions: &mu
         }
         None => return false,
     };
-    link_has_ended(arena, n)
-        || match server(arena, n) {
-            Some(_) => questions.ask(&PROCESSES, || its_process_has_ended(arena, n)),
-            None => minutes >= ABANDONED && !is_ending(arena, n),
-        }
+    let (link, one) = (named_link(arena, n), server(arena, n).is_some());
+    let ended = match asked.known(link) {
+        Some(true) => true,
+        Some(false) if !one => false,
+        // One question: where there is but one, and the link lives, it would never be asked for the process.
+        _ => questions.ask(&PROCESSES, || asked.has_ended(link) || its_process_has_ended(arena, n)),
+    };
+    ended || (!one && minutes >= ABANDONED && !is_ending(arena, n))
 }
 
-/// Whether all processes have ended that had the link which the server has named.
-fn link_has_ended(arena: &Arena, n: u32) -> bool {
+/// The link that the server has named; 0: none.
+fn named_link(arena: &Arena, n: u32) -> u64 {
     let slot = arena.bring(n).then(|| arena.slot(n)).flatten();
-    slot.is_some_and(|s| link::has_ended(s.link.load(Ordering::Relaxed)))
+    slot.map_or(0, Slot::link)
 }
 
 /// The process that alone has the server's end, if that is known, and we can tell when it ends.
@@ -233,12 +276,7 @@ fn server(arena: &Arena, n: u32) -> Option<u32> {
     slot.and_then(Slot::only_server).filter(|&(_, space)| family::can_tell_of(space)).map(|(pid, _)| pid)
 }
 
-/// Whether nobody is left who could use the slot but us.
-fn server_has_ended(arena: &Arena, n: u32) -> bool {
-    link_has_ended(arena, n) || its_process_has_ended(arena, n)
-}
-
-/// The same by the server's process, which alone had the connection.
+/// Whether the server's process has ended, which alone had the connection.
 fn its_process_has_ended(arena: &Arena, n: u32) -> bool {
     // Asked again behind the question: it may have shared the connection before it ended.
     server(arena, n).is_some_and(family::is_gone_without_place) && {

@@ -8,13 +8,13 @@ use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::{errno, life, state};
+use crate::{errno, life, link, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
 /// allocates or calls into stdio.
 pub fn relay(c: &Channel, i: u32, other: i32, n: u32) {
     join(n);
-    if let Some([conn, other]) = alone([c.fd, other], i) {
+    if let Some([conn, other]) = alone([c.fd, other], i, c) {
         pump(conn, other, c);
         // SAFETY: descriptors of ours.
         unsafe { libc::close(conn) };
@@ -45,16 +45,18 @@ fn forget_the_program() {
     raw::set_blocked_signals(0);
 }
 
-/// Closes every descriptor but these, of which the first is the connection, and the family's memory that `dp ls`
-/// reads. They have other numbers afterwards.
-fn alone<const N: usize>(fds: [i32; N], i: u32) -> Option<[i32; N]> {
-    let mut kept = [0; N];
+/// Closes every descriptor but these, of which the first is connection `c`, the family's memory that `dp ls` reads, and the link of
+/// `c`: as long as somebody has that, the client knows that the slot is not free. The first two have other numbers afterwards.
+fn alone(fds: [i32; 2], i: u32, c: &Conn) -> Option<[i32; 2]> {
+    let mut kept = [0; 2];
     let mut keep = [-1; 4];
     for (k, fd) in fds.into_iter().enumerate() {
         kept[k] = raw::fcntl(fd, libc::F_DUPFD_CLOEXEC, 8).ok()? as i32;
         keep[k] = kept[k];
     }
-    keep[3] = state::family_fd();
+    keep[2] = state::family_fd();
+    // Before the table forgets which number it has.
+    keep[3] = link::descriptor(c).unwrap_or(-1);
     keep.sort_unstable();
     fdtable::each(|fd, _| {
         fdtable::set(fd, Entry::None);
@@ -170,3 +172,6 @@ pub fn exit(failed: bool) -> ! {
         let _ = unsafe { raw::call(libc::SYS_exit_group, [usize::from(failed), 0, 0, 0, 0, 0]) };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -143,30 +143,71 @@ fn a_slot_waits_for_the_process_that_took_its_offer() {
     assert!(left.is_free(Some((now, ended, here)), Side::Server as u32, 60));
 }
 
+/// Its name, and its other end.
+fn a_link() -> (u64, i32) {
+    let mut pair = [0; 2];
+    // SAFETY: two numbers.
+    assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()) }, 0);
+    (link::begin(pair[0], 0).expect("room").0, pair[1])
+}
+
 /// In whatever pid namespace it is, and whoever of its children has the connection, too.
 #[test]
 fn a_slot_is_free_when_all_have_ended_that_had_its_servers_link() {
     let left = Left::new(ARENAS - 4);
     let slot = left.arena.slot(0).expect("mapped");
     let elsewhere = Some((left.generation, 1, family::space() + 1));
-    let mut pair = [0; 2];
-    // SAFETY: two numbers.
-    assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()) }, 0);
-    let (name, _) = link::begin(pair[0], 0).expect("room");
-    slot.link.store(name, Ordering::Relaxed);
+    let (name, other) = a_link();
+    slot.is_linked_by(left.generation, name);
     // What it has said before is no sign of life.
     // SAFETY: a byte.
-    assert_eq!(unsafe { raw::send(pair[1], [0u8].as_ptr(), 1, 0) }, Ok(1));
+    assert_eq!(unsafe { raw::send(other, [0u8].as_ptr(), 1, 0) }, Ok(1));
     assert!(!left.is_free(elsewhere, Side::Server as u32, 1), "it lives");
-    raw::close(pair[1]);
+    raw::close(other);
     for another in [0, name ^ 1 << 20, name & !(0x3f_ffff << 10)] {
-        slot.link.store(another, Ordering::Relaxed);
+        slot.is_linked_by(left.generation, another);
         assert!(!left.is_free(elsewhere, Side::Server as u32, 1), "{another:x}: nobody here can tell");
     }
-    slot.link.store(name, Ordering::Relaxed);
+    // A sibling of the server's process that was late, and has ended.
+    slot.is_linked_by(left.generation.wrapping_sub(1), name);
+    assert!(!left.is_free(elsewhere, Side::Server as u32, 1), "it took a former offer");
+    slot.is_linked_by(left.generation, name);
     assert!(left.is_free(elsewhere, Side::Server as u32, 1));
     link::end(name);
     assert!(left.is_free(elsewhere, Side::Server as u32, 1), "the link is not there any more");
+}
+
+/// Where a server lives and has descriptors of many connections that are over.
+#[test]
+fn a_link_that_many_slots_have_is_asked_for_once_in_a_look() {
+    const MANY: u32 = 8;
+    let left = Left::new(ARENAS - 5);
+    let family = state::family().expect("started");
+    let own = family.arena(left.i);
+    let (name, other) = a_link();
+    for n in 0..MANY {
+        assert!(left.arena.bring(n), "no addresses");
+        let slot = left.arena.slot(n).expect("mapped");
+        let new = || {
+            assert_eq!(own.slot(|_| false), Some(n));
+            slot.offer(&Tuple::default(), 1, 1, 1)
+        };
+        let generation = if n == 0 { left.generation } else { new() };
+        slot.is_linked_by(generation, name);
+        slot.leave(generation, Side::Client);
+        own.close(n);
+        own.is_gone_now(n, state::now());
+    }
+    let look = |mut questions| {
+        client::walking(|| look_through(family, left.i, &left.arena, &mut questions));
+        (questions, own.closings())
+    };
+    assert_eq!(look(3), (2, MANY as usize), "it lives");
+    raw::close(other);
+    assert_eq!(look(0), (0, MANY as usize), "nobody is asked");
+    assert_eq!(look(3), (2, 0));
+    link::end(name);
+    assert_eq!(own.slot(|_| true), Some(0), "it can be had again");
 }
 
 /// Where servers that live have many connections that are over.
