@@ -6,10 +6,10 @@ use dp_edge::sys::raw;
 
 use super::*;
 use crate::testing::{receive, send, Pair};
-use crate::{epoll, wait};
+use crate::{epoll, ops, wait};
 
 /// A sender whose receiver has become somebody who knows no channels `waits` for the answer to all that it has sent.
-fn goes_to_tcp(waits: impl FnOnce(i32)) {
+fn goes_to_tcp(waits: impl FnOnce(Channel)) {
     let pair = Pair::live();
     let (to, from) = (pair.client, pair.server);
     assert_eq!(send(to, b"first", 0), Ok(5));
@@ -43,7 +43,7 @@ fn goes_to_tcp(waits: impl FnOnce(i32)) {
             // SAFETY: a byte.
             assert_eq!(unsafe { raw::send(from.fd, [1u8].as_ptr(), 1, libc::MSG_NOSIGNAL) }, Ok(1));
         });
-        waits(to.fd);
+        waits(to);
     });
     let came = came.into_inner();
     // A bell is there, too.
@@ -61,8 +61,8 @@ fn ms(ns: i64) -> i32 {
 
 #[test]
 fn a_poll_puts_on_tcp_what_is_owed() {
-    goes_to_tcp(|fd| {
-        let mut list = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    goes_to_tcp(|to| {
+        let mut list = [libc::pollfd { fd: to.fd, events: libc::POLLIN, revents: 0 }];
         let poll = |fds: &mut [libc::pollfd], ns| {
             // SAFETY: as many as there are.
             Ok(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as _, ms(ns)) })
@@ -73,7 +73,8 @@ fn a_poll_puts_on_tcp_what_is_owed() {
 
 #[test]
 fn a_wait_on_a_set_puts_on_tcp_what_is_owed() {
-    goes_to_tcp(|fd| {
+    goes_to_tcp(|to| {
+        let fd = to.fd;
         // SAFETY: a number.
         let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         let n = epoll::born(set).expect("room");
@@ -87,5 +88,68 @@ fn a_wait_on_a_set_puts_on_tcp_what_is_owed() {
         fdtable::set(set, Entry::None);
         epoll::close(set, n);
         raw::close(set);
+    });
+}
+
+/// Until all is paid, or for some seconds: a wait for something that nobody else knows anything of.
+fn waits_for_a_pipe(to: Channel, wait: impl FnOnce(i32)) {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two.
+    assert_eq!(unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+    thread::scope(|s| {
+        s.spawn(|| {
+            let until = Instant::now() + Duration::from_secs(8);
+            while to.has(Conn::OWES) && Instant::now() < until {
+                thread::sleep(Duration::from_millis(5));
+            }
+            // SAFETY: a byte.
+            assert_eq!(unsafe { libc::write(pipe[1], [1u8].as_ptr().cast(), 1) }, 1);
+        });
+        wait(pipe[0]);
+    });
+    pipe.into_iter().for_each(raw::close);
+}
+
+#[test]
+fn a_poll_of_what_is_no_channel_puts_on_tcp_what_is_owed() {
+    goes_to_tcp(|to| {
+        waits_for_a_pipe(to, |fd| {
+            let mut list = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+            // SAFETY: one entry.
+            assert_eq!(unsafe { ops::wait::poll(list.as_mut_ptr(), 1, -1) }, 1);
+            assert_eq!(list[0].revents, libc::POLLIN);
+        });
+    });
+}
+
+#[test]
+fn a_select_of_what_is_no_channel_puts_on_tcp_what_is_owed() {
+    goes_to_tcp(|to| {
+        waits_for_a_pipe(to, |fd| {
+            let null = core::ptr::null_mut();
+            // SAFETY: the set.
+            unsafe {
+                let mut set: libc::fd_set = core::mem::zeroed();
+                libc::FD_SET(fd, &mut set);
+                assert_eq!(ops::select::select(fd + 1, &mut set, null, null, null.cast()), 1);
+                assert!(libc::FD_ISSET(fd, &set));
+            }
+        });
+    });
+}
+
+/// A loop that never sleeps.
+#[test]
+fn a_poll_that_always_finds_something_puts_on_tcp_what_is_owed() {
+    goes_to_tcp(|to| {
+        let another = Pair::live();
+        assert_eq!(send(another.client, b"there", 0), Ok(5));
+        let fd = another.server.fd;
+        let until = Instant::now() + Duration::from_secs(8);
+        while to.has(Conn::OWES) && Instant::now() < until {
+            let mut list = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+            // SAFETY: one entry.
+            assert_eq!(unsafe { ops::wait::poll(list.as_mut_ptr(), 1, -1) }, 1);
+        }
     });
 }
