@@ -4,6 +4,7 @@
  *   restart     with SA_RESTART recv goes on and gets its data
  *   eintr_fault, restart_fault   the same by the signal of a fault that somebody sends
  *   restart_long   for longer than a wait sleeps before it looks again
+ *   alone_...   the same of a program that has one thread: the signals are a timer's
  *   part        with a part of what MSG_WAITALL asks for it does not
  *   send        a blocked send with something already taken returns that, else EINTR
  *   slow, slow_restart, slow_limit   so does one whose receiver takes a little all the time, by a handler without
@@ -21,12 +22,15 @@
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
+#include <sys/time.h>
 
 static volatile sig_atomic_t signals;
 static volatile bool returned;
 static pthread_t main_thread;
 static int connection;
 static int the_signal = SIGUSR1;
+static bool alone;
+static pthread_t signaller;
 
 static void count_signal(int number) {
     (void)number;
@@ -46,6 +50,29 @@ static void *signal_until_returned(void *unused) {
             pthread_kill(main_thread, the_signal);
     }
     return unused;
+}
+
+static void set_timer(suseconds_t us) {
+    struct itimerval every = {{0, us}, {0, us}};
+    MUST(setitimer(ITIMER_REAL, &every, NULL));
+}
+
+static void begin_signals(void) {
+    returned = false;
+    if (alone)
+        set_timer(20000);
+    else
+        signaller = start_thread(signal_until_returned, NULL);
+}
+
+static void end_signals(void) {
+    int error = errno;
+    returned = true;
+    if (alone)
+        set_timer(0);
+    else
+        pthread_join(signaller, NULL);
+    errno = error;
 }
 
 static ssize_t block_in(int call) {
@@ -76,13 +103,9 @@ static void eintr(void) {
     static const char *const calls[] = {"recv", "read", "poll", "select", "epoll_wait"};
     for (int call = 0; call < 5; call++) {
         handle(call < 2 ? 0 : SA_RESTART); /* waiting for readiness is never restarted */
-        returned = false;
-        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        begin_signals();
         ssize_t n = block_in(call);
-        int error = errno;
-        returned = true;
-        pthread_join(signaller, NULL);
-        errno = error;
+        end_signals();
         outcome(calls[call], n);
     }
     char buffer[10];
@@ -94,13 +117,11 @@ static void restart(void) {
     char buffer[10];
     for (int i = 0; i < (mode_is("restart_long") ? 1 : 3); i++) {
         handle(SA_RESTART);
-        returned = false;
         signals = 0;
         ask_later(connection, 10, mode_is("restart_long") ? 2500 : 400);
-        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        begin_signals();
         ssize_t n = recv(connection, buffer, sizeof buffer, MSG_WAITALL);
-        returned = true;
-        pthread_join(signaller, NULL);
+        end_signals();
         outcome("recv", n);
         say("interrupted meanwhile: %s", signals > 0 ? "yes" : "no");
     }
@@ -113,11 +134,9 @@ static void part(void) {
     for (int waiting = 0; waiting < 5;)
         MUST(ioctl(connection, FIONREAD, &waiting));
     for (int peek = 1; peek >= 0; peek--) {
-        returned = false;
-        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        begin_signals();
         ssize_t n = recv(connection, buffer, sizeof buffer, MSG_WAITALL | (peek ? MSG_PEEK : 0));
-        returned = true;
-        pthread_join(signaller, NULL);
+        end_signals();
         outcome(peek ? "peek" : "recv", n);
     }
 }
@@ -126,14 +145,12 @@ static void blocked_send(void) {
     static char block[65536];
     uint64_t sent = 0;
     handle(0);
-    pthread_t signaller = start_thread(signal_until_returned, NULL);
+    begin_signals();
     ssize_t n;
     while ((n = send(connection, block, sizeof block, 0)) > 0)
         sent += (uint64_t)n;
-    int error = errno;
-    returned = true;
-    pthread_join(signaller, NULL);
-    say("send: %s", n < 0 ? strerrorname_np(error) : "0");
+    end_signals();
+    say("send: %s", n < 0 ? strerrorname_np(errno) : "0");
     mark("sent", sent);
     MUST(shutdown(connection, SHUT_WR));
     CHECK(read(connection, block, 1) == 0);
@@ -160,7 +177,6 @@ static void send_to_a_slow_one(void) {
     char *block = calloc(1, MANY);
     CHECK(block);
     handle(mode_is("slow_restart") || mode_is("slow_other") ? SA_RESTART : 0);
-    pthread_t signaller = 0;
     if (mode_is("slow_limit")) {
         struct timeval limit = {0, 50000};
         MUST(setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
@@ -297,13 +313,9 @@ static void nothing(void) {
     char buffer[1];
     for (int i = 0; i < 4; i++) {
         handle(i % 2 ? SA_RESTART : 0);
-        returned = false;
-        pthread_t signaller = start_thread(signal_until_returned, NULL);
+        begin_signals();
         ssize_t n = recv(connection, buffer, 0, i < 2 ? 0 : MSG_PEEK | MSG_WAITALL);
-        int error = errno;
-        returned = true;
-        pthread_join(signaller, NULL);
-        errno = error;
+        end_signals();
         outcome("a signal", n);
     }
     struct timeval limit = {.tv_usec = 30000}, none = {0};
@@ -322,6 +334,11 @@ static void nothing(void) {
 void tester(int fd) {
     connection = fd;
     main_thread = pthread_self();
+    if (strncmp(program_argv[3], "alone_", 6) == 0) {
+        alone = true;
+        the_signal = SIGALRM;
+        program_argv[3] += 6;
+    }
     if (mode_is("eintr_fault") || mode_is("restart_fault"))
         the_signal = SIGSEGV;
     if (mode_is("eintr") || mode_is("eintr_fault"))

@@ -15,6 +15,7 @@ use libc::pollfd;
 
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
+use crate::tx::owed;
 use crate::{epoll, signals, state};
 pub use event::inherited;
 pub use flight::Flight;
@@ -30,9 +31,15 @@ pub fn involves(fds: &[pollfd]) -> bool {
     })
 }
 
-/// What the kernel says of a list of which it knows all; `sleeps`: the call may wait. `None`: it does not.
+/// What the kernel says of a list of which it knows all; `sleeps`: the call may wait. `None`: it does not, or this is not to sleep
+/// for long.
 pub fn by_kernel(fds: &[pollfd], sleeps: bool, kernel: impl FnOnce() -> i32) -> Option<i32> {
     if concerns(fds) {
+        return None;
+    }
+    owed::look_after();
+    // An empty list may be one that only the kernel can refuse.
+    if sleeps && owed::is_any() && !fds.is_empty() {
         return None;
     }
     let (flight, moved) = if sleeps { Flight::begin(fds) } else { return Some(kernel()) };
@@ -60,6 +67,8 @@ pub fn poll(
     kernel: impl Fn(&mut [pollfd], i64) -> Result<i32, i32>,
 ) -> Result<i32, i32> {
     let Some(family) = state::family() else { return kernel(fds, timeout) };
+    // Also where something is always there.
+    owed::look_after();
     if let Some(n) = briefly(|| at_once(fds, &Known(family))) {
         return Ok(n);
     }

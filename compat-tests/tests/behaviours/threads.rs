@@ -18,6 +18,10 @@ same_everywhere! {
     signal_interrupts => Pair::c("interrupts").arg("eintr");
     signal_restarts => Pair::c("interrupts").arg("restart");
     signal_restarts_for_long => Pair::c("interrupts").arg("restart_long");
+    signal_interrupts_a_single_thread => Pair::c("interrupts").arg("alone_eintr");
+    signal_restarts_a_single_thread => Pair::c("interrupts").arg("alone_restart");
+    signal_restarts_a_single_thread_for_long => Pair::c("interrupts").arg("alone_restart_long");
+    signal_ends_a_receive_of_a_single_thread_that_has_a_part => Pair::c("interrupts").arg("alone_part");
     signal_of_a_fault_interrupts => Pair::c("interrupts").arg("eintr_fault");
     signal_of_a_fault_restarts => Pair::c("interrupts").arg("restart_fault");
     signal_interrupts_a_look => Pair::c("look_signals").arg("look").env("DP_SPIN", "1000000");

@@ -89,6 +89,7 @@ pub fn wait(
         start: 0,
         spun: quiet,
         net: FIRST_NET,
+        silent: 0,
         said: Said::Awake,
     };
     let (locked, result) = wait.run(locked, kernel)?;
@@ -121,6 +122,8 @@ struct Wait<'a> {
     start: u64,
     spun: bool,
     net: i64,
+    /// For how long its last sleeps brought nothing, ns: they may be shorter than that, for other reasons.
+    silent: i64,
     said: Said,
 }
 
@@ -230,7 +233,7 @@ impl<'a> Wait<'a> {
                 return Some((locked, Err(libc::EINTR)));
             }
             if !set.is_plain() {
-                rest = at_most(rest, self.net);
+                rest = at_most(rest, self.net - self.silent);
             }
             rest = owed::limits(rest);
             let Some(asleep) = self.place.relatives.falls_asleep(set.hot() > 0) else {
@@ -248,7 +251,8 @@ impl<'a> Wait<'a> {
             asleep.ends();
             owed::look_after();
             locked = self.place.lock(self.i)?;
-            if got == Ok(0) && rest == self.net && !self.is_closed() {
+            self.silent = if got == Ok(0) { self.silent.saturating_add(rest) } else { 0 };
+            if self.silent >= self.net && !self.is_closed() {
                 locked = self.cast_the_net(locked)?;
             }
             let got = got.map(|got| self.without_event(got));
@@ -444,6 +448,7 @@ impl<'a> Wait<'a> {
     /// when whatever was on its way has come, a wake-up was lost: it is counted, and reported by the next look.
     fn cast_the_net(&mut self, mut locked: Locked<'a>) -> Option<Locked<'a>> {
         self.net = (self.net * 2).min(LAST_NET);
+        self.silent = 0;
         let (set, mut w) = locked.parts();
         if !set.find_lost(&mut w) {
             return Some(locked);

@@ -10,6 +10,7 @@ use super::give_int;
 use super::wait::{nanoseconds, poll_ours};
 use crate::fdtable::{self, Entry};
 use crate::retire::retire;
+use crate::tx::owed;
 use crate::walk::nowhere;
 use crate::{kept, real, state, wait};
 use dp_edge::sys::raw;
@@ -93,7 +94,7 @@ fn highest(n: c_int) -> c_int {
     -1
 }
 
-/// Whether any descriptor in the sets needs more than the kernel's own answer; then the answer.
+/// Whether any descriptor in the sets needs more than the kernel's own answer, or the call must not sleep for long; then the answer.
 fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -> Option<Result<i32, i32>> {
     let n = usize::try_from(n).ok()?;
     // An address where nothing is, the kernel refuses.
@@ -104,30 +105,37 @@ fn select_on(n: c_int, sets: [*mut fd_set; 3], ns: i64, mask: *const sigset_t) -
     use Entry::{Elsewhere, Listener, None as Nothing, Unconnected};
     let ours =
         |fd: usize| !matches!(fdtable::get(fd as c_int), Nothing | Listener(_) | Elsewhere | Unconnected(_));
-    if !(0..n).any(|fd| ours(fd) && (0..3).any(|w| sets.has(w, fd))) {
+    owed::look_after();
+    let looks = ns != 0 && owed::is_any();
+    let has_ours = (0..n).any(|fd| ours(fd) && (0..3).any(|w| sets.has(w, fd)));
+    if !has_ours && !looks {
         return None;
     }
     let k = sets.count();
     kept::list(k, &mut [NOBODY; FEW], NOBODY, |list| match list.len() == k {
-        true => select_with(&mut sets, list, ns, mask),
-        false => Some(Err(libc::ENOMEM)),
+        true => select_with(&mut sets, list, looks, ns, mask),
+        false => has_ours.then_some(Err(libc::ENOMEM)),
     })
 }
 
 fn select_with(
     sets: &mut Sets,
     list: &mut [pollfd],
+    looks: bool,
     ns: i64,
     mask: *const sigset_t,
 ) -> Option<Result<i32, i32>> {
     sets.gather(list);
-    if !wait::involves(list) {
+    let involved = wait::involves(list);
+    if !involved && (!looks || list.is_empty()) {
         return None;
     }
     let got = select::select(list, ns, state::now, |list, ns| poll_ours(list, ns, mask));
     // Unlike select(2), poll(2) refuses lists that are longer than the limit of descriptors.
     if got == Err(libc::EINVAL) && list.len() as u64 > state::descriptor_limit() {
-        retire();
+        if involved {
+            retire();
+        }
         return None;
     }
     if got.is_ok() {

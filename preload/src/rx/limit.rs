@@ -88,15 +88,28 @@ impl Sleeps {
         if may_recv && (self.one || self.net == NEVER || c.receiving().word.is_raw()) {
             return recv();
         }
-        let look = || c.finds_lost(|| c.stage() == Stage::Live && c.has_news(&c.receiving()));
-        match self.poll(c, has_part, look) {
-            // What is in the error queue alone (MSG_ERRQUEUE) ends every poll(2), and no recv.
-            Ok(libc::POLLERR) if may_recv => recv(),
+        let has_news = || c.stage() == Stage::Live && c.has_news(&c.receiving());
+        match self.poll(c, has_part, || c.finds_lost(has_news)) {
+            // What is in the error queue alone (MSG_ERRQUEUE) ends every poll(2), and no recv; which would begin a limit anew.
+            Ok(libc::POLLERR) if may_recv && !self.have_limit(c) => recv(),
+            Ok(libc::POLLERR) => self.beside_an_error(c, has_news).map(|()| 1),
             // No list is short enough where a process may have no descriptor (RLIMIT_NOFILE).
             Err(libc::EINVAL) if may_recv => recv(),
             Ok(libc::POLLNVAL) => Err(libc::EBADF),
             other => other.map(|_| 1),
         }
+    }
+
+    /// Something lies in the error queue: until there is anything else, or the limit is over. Any handler ends it, as the call has a
+    /// limit, or a part.
+    fn beside_an_error(&mut self, c: &Channel, has_news: impl Fn() -> bool) -> Result<(), i32> {
+        // An error of the connection itself looks the same.
+        match socket::peek_one(c.fd) {
+            Err(libc::EAGAIN) => {}
+            other => return other.map(|_| ()),
+        }
+        let left = self.left(c).unwrap_or(NEVER);
+        look_again(left, || has_news() || poll(readable(c.fd), 0) != Ok(libc::POLLERR))
     }
 
     /// The same in poll(2); which events have ended it, none: a `look` that has found something. EAGAIN: the limit is over.
@@ -147,7 +160,7 @@ fn poll(mut entry: libc::pollfd, left: u64) -> Result<i16, i32> {
     }
 }
 
-/// The longest time between two looks of a peek that has a limit, ns.
+/// The longest time between two looks where no call of the kernel's sleeps for as long as it is to, ns.
 const LOOK: u64 = 8_000_000;
 
 impl Channel {
@@ -170,10 +183,12 @@ impl Channel {
             More::No
         } else {
             let slept = match sleeps.left(self) {
-                _ if there == 0 => {
-                    sleeps.poll(self, true, || self.finds_lost(has_more)).and_then(|_| self.ends_or_goes_on())
+                _ if there == 0 => match sleeps.poll(self, true, || self.finds_lost(has_more)) {
+                    Ok(libc::POLLERR) => sleeps.beside_an_error(self, has_more),
+                    other => other.map(|_| ()),
                 }
-                Some(left) => look_again(left, || has_more() || socket::ended(self.fd)).map(|_| has_more()),
+                .and_then(|()| self.ends_or_goes_on()),
+                Some(left) => look_again(left, || has_more() || socket::ended(self.fd)).map(|()| has_more()),
                 None => recv(there).map(|k| k > there),
             };
             self.told_of_more(slept)
@@ -209,16 +224,16 @@ impl Channel {
 }
 
 /// Looks whether something `came` until the time that is `left` is over.
-fn look_again(mut left: u64, came: impl Fn() -> bool) -> Result<usize, i32> {
+fn look_again(mut left: u64, came: impl Fn() -> bool) -> Result<(), i32> {
     let mut rest = 1_000_000;
     while left > 0 {
         let before = state::now();
         match poll(NOTHING, rest.min(left)) {
             Err(libc::EAGAIN) => {}
-            other => return other.map(|_| 0),
+            other => return other.map(|_| ()),
         }
         if came() {
-            return Ok(0);
+            return Ok(());
         }
         left = left.saturating_sub(state::now() - before);
         rest = (2 * rest).min(LOOK);

@@ -163,26 +163,28 @@ fn a_receive_beside_a_bell_that_nobody_takes_rests() {
     from.my_groups()[0].doze(dp_channel::bell::BY_BELL);
     assert_eq!(send(to, b"message", 0), Ok(7));
     assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
-    let (rests, mut room) = (rests(), [0; 10]);
+    let (me, mut room) = (state::tid(), [0; 10]);
+    let (before, began) = (rests(me), Instant::now());
     thread::scope(|s| {
         s.spawn(|| {
             thread::sleep(Duration::from_millis(300));
+            // A machine that has other work lets it rest less often.
+            while rests(me) - before < 20 && began.elapsed() < Duration::from_secs(20) {
+                thread::sleep(Duration::from_millis(20));
+            }
             assert_eq!(send(to, b"another", 0), Ok(7));
         });
         assert_eq!(blocking(from, &mut room), Ok(7));
     });
-    let rests = self::rests() - rests;
-    assert!((20..600).contains(&rests), "{rests} rests in 300 ms");
+    let (rests, ms) = (rests(me) - before, began.elapsed().as_millis());
+    assert!((20..2 * ms).contains(&rests), "{rests} rests in {ms} ms");
 }
 
-/// How often this thread has slept.
-fn rests() -> i64 {
-    // SAFETY: plain data, which the call fills in.
-    unsafe {
-        let mut usage: libc::rusage = core::mem::zeroed();
-        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &mut usage), 0);
-        usage.ru_nvcsw
-    }
+/// How often that thread has slept.
+fn rests(tid: u32) -> u128 {
+    let status = std::fs::read_to_string(format!("/proc/self/task/{tid}/status")).expect("a thread");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.expect("a kernel that counts").trim().parse().expect("a number")
 }
 
 /// A receive that may sleep, in poll(2).
@@ -225,15 +227,70 @@ fn a_receive_that_sleeps_over_what_it_was_not_told_of_finds_it() {
 fn a_receive_sleeps_for_no_longer_than_its_limit() {
     for ms in [50, 1200] {
         let pair = Pair::live();
-        let limit = libc::timeval { tv_sec: ms / 1000, tv_usec: ms % 1000 * 1000 };
-        let of = (libc::SOL_SOCKET, libc::SO_RCVTIMEO);
-        raw::setsockopt(pair.server.fd, of.0, of.1, &limit, size_of_val(&limit)).expect("a socket");
-        pair.server.note_options();
-        let began = Instant::now();
-        assert_eq!(blocking(pair.server, &mut [0; 10]), Err(libc::EAGAIN));
-        let ms = ms as u64;
-        assert!((ms..ms + 900).contains(&(began.elapsed().as_millis() as u64)), "{:?}", began.elapsed());
+        limit(pair.server, ms);
+        in_time(ms, || assert_eq!(blocking(pair.server, &mut [0; 10]), Err(libc::EAGAIN)));
     }
+}
+
+fn limit(c: Channel, ms: u64) {
+    let limit = libc::timeval { tv_sec: (ms / 1000) as i64, tv_usec: (ms % 1000 * 1000) as i64 };
+    raw::setsockopt(c.fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &limit, size_of_val(&limit))
+        .expect("a socket");
+    c.note_options();
+}
+
+/// `f` takes so long, and one time of a few not much longer: a machine that has other work may wake it late.
+fn in_time(ms: u64, f: impl Fn()) {
+    let took = || {
+        let began = Instant::now();
+        f();
+        let took = began.elapsed().as_millis() as u64;
+        assert!(took >= ms, "{took} of {ms} ms");
+        took
+    };
+    let mut least = u64::MAX;
+    assert!(
+        (0..6).any(|_| {
+            least = least.min(took());
+            least < ms + 700
+        }),
+        "{least} ms, not {ms}"
+    );
+}
+
+/// Time stamps of what was sent, say, which the program does not take: poll(2) tells of them at once, again and again.
+#[test]
+fn a_receive_beside_something_in_the_error_queue_sleeps_for_no_longer_than_its_limit() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    limit(from, 800);
+    let stamped = |fd| {
+        let of = libc::SOF_TIMESTAMPING_TX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
+        raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &of, size_of_val(&of))
+            .expect("a socket");
+        // SAFETY: a byte.
+        assert_eq!(unsafe { raw::send(fd, [1u8].as_ptr(), 1, libc::MSG_NOSIGNAL) }, Ok(1));
+    };
+    // It comes while the call sleeps.
+    thread::scope(|s| {
+        s.spawn(|| {
+            thread::sleep(Duration::from_millis(400));
+            stamped(from.fd);
+        });
+        in_time(800, || assert_eq!(blocking(from, &mut [0; 10]), Err(libc::EAGAIN)));
+    });
+    let mut list = [libc::pollfd { fd: from.fd, events: libc::POLLIN, revents: 0 }];
+    assert_eq!((raw::poll_now(&mut list), list[0].revents), (Ok(1), libc::POLLERR));
+    // It is there before, and what comes is received all the same.
+    in_time(800, || assert_eq!(blocking(from, &mut [0; 10]), Err(libc::EAGAIN)));
+    limit(from, 20_000);
+    thread::scope(|s| {
+        s.spawn(|| {
+            thread::sleep(Duration::from_millis(100));
+            assert_eq!(send(to, b"later", 0), Ok(5));
+        });
+        assert_eq!(blocking(from, &mut [0; 10]), Ok(5));
+    });
 }
 
 /// On TCP whatever call comes next is told of it; a ring with room knows of no error.

@@ -5,8 +5,8 @@
 //!
 //! - A receiver that reads on, or has a relay that does, keeps the rest in the ring, in front of what comes on TCP.
 //! - A stranger cannot see the ring. Then this end *owes* the rest ([`Conn::OWES`]): it puts more there in each later call
-//!   on the connection, and in waits ([`owed`]), and a send waits behind it as behind any full buffer. Time-outs of a peer that takes nothing are
-//!   the kernel's, whose buffer is full. Until it is paid, the connection's end is a reset, so that the stranger does not
+//!   on the connection, and in most waits ([`owed`]), and a send waits behind it as behind any full buffer. Time-outs of a peer that
+//!   takes nothing are the kernel's, whose buffer is full. Until it is paid, the connection's end is a reset, so that the stranger does not
 //!   take a part for the whole.
 
 use core::sync::atomic::Ordering;

@@ -1,10 +1,14 @@
 //! What this process owes to TCP ([`Conn::OWES`]) on connections that it only waits for: each call on such a connection puts more there,
-//! and a wait in which nothing comes makes none. So while there may be such connections, waits look after them now and then. Who
-//! takes what is owed need not send anything before all of it is there.
+//! and a wait in which nothing comes makes none. So while there may be such connections, waits for a descriptor look after them now and
+//! then. Who takes what is owed need not send anything before all of it is there.
+//!
+//! Two sleeps do not. Nobody wakes a thread for this that has slept since before there was something: it looks when it is awake for
+//! any other reason, where a channel is in its list or set after 64 seconds at the latest. And [`ANY`] is one process's: a relative hears
+//! of what another one owes when it uses the connection, or polls it.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use dp_channel::family::{Conn, Stage};
+use dp_channel::family::{Conn, Family, Stage};
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
@@ -22,13 +26,20 @@ static LOOKED: AtomicU64 = AtomicU64::new(0);
 
 /// There is one.
 pub(super) fn note() {
-    ANY.store(true, Ordering::Relaxed);
+    // It is written once more: whoever takes the flag back sees what was said before.
+    ANY.swap(true, Ordering::AcqRel);
+}
+
+/// Whether there may be some, so that a wait must not sleep for long.
+#[inline]
+pub fn is_any() -> bool {
+    ANY.load(Ordering::Relaxed)
 }
 
 /// How long a wait sleeps that has so much time, ns; negative: for ever.
 #[inline]
 pub fn limits(rest: i64) -> i64 {
-    if ANY.load(Ordering::Relaxed) && !(0..LOOK).contains(&rest) {
+    if is_any() && !(0..LOOK).contains(&rest) {
         LOOK
     } else {
         rest
@@ -38,7 +49,7 @@ pub fn limits(rest: i64) -> i64 {
 /// Before a wait, and behind its sleeps: puts on TCP what goes there by now.
 #[inline]
 pub fn look_after() {
-    if ANY.load(Ordering::Relaxed) {
+    if is_any() {
         look_after_all();
     }
 }
@@ -50,19 +61,30 @@ fn look_after_all() {
         return;
     }
     LOOKED.store(now, Ordering::Relaxed);
-    // Before the look: what another thread begins to owe meanwhile is seen by the next one.
-    ANY.store(false, Ordering::Relaxed);
+    if pay(family) {
+        return;
+    }
+    // A thread that falls asleep in the meantime sleeps for as long as it likes, so it is taken back only where nothing was found. Then
+    // once more: what another thread began to owe before that is seen by this look, or has said so since.
+    ANY.swap(false, Ordering::AcqRel);
+    if pay(family) {
+        note();
+    }
+}
+
+/// Puts on TCP what goes there by now; whether something is left.
+fn pay(family: Family) -> bool {
+    let mut left = false;
     fdtable::each(|fd, entry| {
         let Entry::Conn(i) = entry else { return };
         let c = Channel::new(family, fd, i);
         let owes = || c.stage() == Stage::Live && c.has(Conn::OWES);
         if owes() {
             briefly(|| c.follow_if_left());
-            if owes() {
-                note();
-            }
+            left |= owes();
         }
     });
+    left
 }
 
 #[cfg(test)]

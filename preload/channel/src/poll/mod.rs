@@ -117,6 +117,8 @@ pub fn poll<W: World>(fds: &mut [pollfd], timeout: i64, quiet: bool, w: &mut W) 
     let start = if timeout > 0 { w.now() } else { 0 };
     let [first_net, last_net] = w.nets();
     let (mut spun, mut net, mut in_vain) = (quiet, first_net, 0);
+    // For how long the last sleeps brought nothing: one may be shorter than the net.
+    let mut silent = 0i64;
     // What the kernel may have to say at once must not wait for a look. The call that sleeps asks it anyway.
     let mut ask = fds.iter().any(|p| p.fd >= 0 && (p.events & !IN != 0 || w.channel(p.fd).is_none()));
     loop {
@@ -135,9 +137,12 @@ pub fn poll<W: World>(fds: &mut [pollfd], timeout: i64, quiet: bool, w: &mut W) 
             }
         }
         let remaining = if timeout < 0 { -1 } else { (timeout - (w.now() - start) as i64).max(0) };
-        let slice = w.may_sleep(if (0..net).contains(&remaining) { remaining } else { net });
+        let rest = net - silent;
+        let slice = w.may_sleep(if (0..rest).contains(&remaining) { remaining } else { rest });
         let (n, woken) = sleep(fds, slice, w)?;
-        if slice >= first_net && !woken {
+        silent = if woken { 0 } else { silent + slice };
+        if silent >= net {
+            silent = 0;
             net = (net * 2).min(last_net);
             if w.never_comes(|w| is_lost(fds, w)) {
                 w.lost_one();

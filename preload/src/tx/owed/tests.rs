@@ -1,21 +1,22 @@
+use core::cell::Cell;
 use core::sync::atomic::AtomicUsize;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dp_edge::ring;
 use dp_edge::sys::raw;
 
 use super::*;
 use crate::testing::{receive, send, Pair};
-use crate::{epoll, wait};
+use crate::{epoll, ops, wait};
 
-/// A sender whose receiver has become somebody who knows no channels `waits` for the answer to all that it has sent.
-fn goes_to_tcp(waits: impl FnOnce(i32)) {
+/// A sender whose receiver has become somebody who knows no channels, while the kernel had no room; and how many bytes it has.
+fn owes() -> (Pair, usize) {
     let pair = Pair::live();
     let (to, from) = (pair.client, pair.server);
     assert_eq!(send(to, b"first", 0), Ok(5));
     assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
     assert_eq!(send(to, &[7; 1000], 0), Ok(1000));
-    // The kernel has no room when the receiver leaves.
     let (block, mut full) = (vec![0u8; 65536], 0);
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
     // SAFETY: the block.
@@ -26,7 +27,13 @@ fn goes_to_tcp(waits: impl FnOnce(i32)) {
     from.receiving().word.leave_raw(false);
     to.follow_if_left();
     assert!(to.has(Conn::OWES));
+    (pair, full)
+}
 
+/// Such a sender `waits` for the answer to all that it has sent.
+fn goes_to_tcp(waits: impl FnOnce(Channel)) {
+    let (pair, full) = owes();
+    let (to, from) = (pair.client, pair.server);
     let (came, until) = (AtomicUsize::new(0), Instant::now() + Duration::from_secs(8));
     thread::scope(|s| {
         s.spawn(|| {
@@ -43,7 +50,7 @@ fn goes_to_tcp(waits: impl FnOnce(i32)) {
             // SAFETY: a byte.
             assert_eq!(unsafe { raw::send(from.fd, [1u8].as_ptr(), 1, libc::MSG_NOSIGNAL) }, Ok(1));
         });
-        waits(to.fd);
+        waits(to);
     });
     let came = came.into_inner();
     // A bell is there, too.
@@ -61,8 +68,8 @@ fn ms(ns: i64) -> i32 {
 
 #[test]
 fn a_poll_puts_on_tcp_what_is_owed() {
-    goes_to_tcp(|fd| {
-        let mut list = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    goes_to_tcp(|to| {
+        let mut list = [libc::pollfd { fd: to.fd, events: libc::POLLIN, revents: 0 }];
         let poll = |fds: &mut [libc::pollfd], ns| {
             // SAFETY: as many as there are.
             Ok(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as _, ms(ns)) })
@@ -73,7 +80,8 @@ fn a_poll_puts_on_tcp_what_is_owed() {
 
 #[test]
 fn a_wait_on_a_set_puts_on_tcp_what_is_owed() {
-    goes_to_tcp(|fd| {
+    goes_to_tcp(|to| {
+        let fd = to.fd;
         // SAFETY: a number.
         let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         let n = epoll::born(set).expect("room");
@@ -88,4 +96,102 @@ fn a_wait_on_a_set_puts_on_tcp_what_is_owed() {
         epoll::close(set, n);
         raw::close(set);
     });
+}
+
+/// Until all is paid, or for some seconds: a wait for something that nobody else knows anything of.
+fn waits_for_a_pipe(to: Channel, wait: impl FnOnce(i32)) {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two.
+    assert_eq!(unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+    thread::scope(|s| {
+        s.spawn(|| {
+            let until = Instant::now() + Duration::from_secs(8);
+            while to.has(Conn::OWES) && Instant::now() < until {
+                thread::sleep(Duration::from_millis(5));
+            }
+            // SAFETY: a byte.
+            assert_eq!(unsafe { libc::write(pipe[1], [1u8].as_ptr().cast(), 1) }, 1);
+        });
+        wait(pipe[0]);
+    });
+    pipe.into_iter().for_each(raw::close);
+}
+
+#[test]
+fn a_poll_of_what_is_no_channel_puts_on_tcp_what_is_owed() {
+    goes_to_tcp(|to| {
+        waits_for_a_pipe(to, |fd| {
+            let mut list = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+            // SAFETY: one entry.
+            assert_eq!(unsafe { ops::wait::poll(list.as_mut_ptr(), 1, -1) }, 1);
+            assert_eq!(list[0].revents, libc::POLLIN);
+        });
+    });
+}
+
+#[test]
+fn a_select_of_what_is_no_channel_puts_on_tcp_what_is_owed() {
+    goes_to_tcp(|to| {
+        waits_for_a_pipe(to, |fd| {
+            let null = core::ptr::null_mut();
+            // SAFETY: the set.
+            unsafe {
+                let mut set: libc::fd_set = core::mem::zeroed();
+                libc::FD_SET(fd, &mut set);
+                assert_eq!(ops::select::select(fd + 1, &mut set, null, null, null.cast()), 1);
+                assert!(libc::FD_ISSET(fd, &set));
+            }
+        });
+    });
+}
+
+/// A loop that never sleeps.
+#[test]
+fn a_poll_that_always_finds_something_puts_on_tcp_what_is_owed() {
+    goes_to_tcp(|to| {
+        let another = Pair::live();
+        assert_eq!(send(another.client, b"there", 0), Ok(5));
+        let fd = another.server.fd;
+        let until = Instant::now() + Duration::from_secs(8);
+        while to.has(Conn::OWES) && Instant::now() < until {
+            let mut list = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+            // SAFETY: one entry.
+            assert_eq!(unsafe { ops::wait::poll(list.as_mut_ptr(), 1, -1) }, 1);
+        }
+    });
+}
+
+/// A set that looks after that each second looks for wake-ups that were lost at longer and longer times all the same.
+#[test]
+fn a_set_finds_what_was_lost_while_something_is_owed() {
+    let _owes = owes();
+    let pair = Pair::live();
+    let c = pair.server;
+    // Both are in the ring afterwards.
+    assert_eq!(send(pair.client, b"first", 0), Ok(5));
+    assert_eq!(receive(c, 100).as_deref(), Ok(&b"first"[..]));
+    // SAFETY: a number.
+    let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    let n = epoll::born(set).expect("room");
+    let mut events = [libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 }; 2];
+    assert_eq!(epoll::ctl(set, libc::EPOLL_CTL_ADD, c.fd, Some(events[0])), Some(Ok(())));
+    let (slept, is_lost) = (Cell::new(0), Cell::new(false));
+    // It brings nothing, at once. The time of the first net is over when a token comes without a bell.
+    let sleeps = |_, _: *mut libc::epoll_event, _, ns: i64| {
+        if slept.get() > 20_000_000_000 {
+            return Err(libc::EINTR);
+        }
+        if slept.get() >= 1_500_000_000 && !is_lost.get() {
+            let to = pair.client;
+            ring::commit(&to.sending().ring(), to.tail().pos, 4, ring::Kind::Data).expect("room");
+            is_lost.set(true);
+        }
+        slept.set(slept.get() + ns);
+        Ok(0)
+    };
+    assert_eq!(epoll::wait(set, n, events.as_mut_ptr(), 2, -1, true, sleeps), Some(Ok(1)));
+    assert!(slept.get() <= 4_000_000_000, "after {} ns", slept.get());
+    fdtable::set(set, Entry::None);
+    epoll::close(set, n);
+    raw::close(set);
 }
