@@ -2,7 +2,7 @@
 //!
 //! The kernel is asked of the program's own list, and knows of bells alone: a bell without a byte behind it is nothing to read,
 //! and a byte without a bell is. So its answer is made true for each channel (`correct`), and before the kernel is slept in each
-//! of them hears that somebody sleeps ([`arm`]), and is looked at once more.
+//! of them hears that somebody sleeps (`arm`), and is looked at once more.
 //!
 //! ```text
 //!          +-> look for a while, where that pays --- something --+
