@@ -218,6 +218,53 @@ fn a_program_that_becomes_another_leaves_no_word_hot() {
     close(set, n);
 }
 
+/// As Erlang's runtime has it: a socket that was told its one event in one set, and often has something, is watched by a second one.
+#[test]
+fn one_event_that_was_told_in_another_set_costs_no_bells_until_it_is_asked_for_again() {
+    let pair = Pair::live();
+    let (c, fd) = (pair.server, pair.server.fd);
+    testing::send(pair.client, b"x", 0).unwrap();
+    assert_eq!(testing::receive(c, 1).unwrap(), b"x");
+    let kernels = [kernels_set(), kernels_set()];
+    let [first, second] = kernels.each_ref().map(|set| (set.as_raw_fd(), born(set.as_raw_fd()).unwrap()));
+    let looks = |(set, n)| {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
+        let now = |set, events, max, _| {
+            // SAFETY: the array above.
+            unsafe { raw::epoll_poll(set, events, max) }
+        };
+        wait(set, n, events.as_mut_ptr(), 2, 0, false, now).unwrap().unwrap()
+    };
+    let once = Some(libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLONESHOT) as u32, u64: 8 });
+    assert_eq!(ctl(first.0, libc::EPOLL_CTL_ADD, fd, once), Some(Ok(())));
+    testing::send(pair.client, b"y", 0).unwrap();
+    assert_eq!(looks(first), 1);
+    assert_eq!(testing::receive(c, 1).unwrap(), b"y");
+    assert_eq!(ctl(second.0, libc::EPOLL_CTL_ADD, fd, event()), Some(Ok(())));
+    let turns = || {
+        let before = pair.client.bells.load(Ordering::Relaxed);
+        for _ in 0..20 {
+            testing::send(pair.client, b"z", 0).unwrap();
+            assert_eq!(looks(second), 1);
+            assert_eq!(testing::receive(c, 1).unwrap(), b"z");
+        }
+        pair.client.bells.load(Ordering::Relaxed) - before
+    };
+    assert_eq!((turns(), turns()), (1, 0), "the first makes it hot");
+    // Both are to be told from here on, also of what comes before anybody looks.
+    assert_eq!(ctl(first.0, libc::EPOLL_CTL_MOD, fd, once), Some(Ok(())));
+    testing::send(pair.client, b"z", 0).unwrap();
+    assert_eq!((looks(first), looks(second)), (1, 1));
+    assert_eq!(testing::receive(c, 1).unwrap(), b"z");
+    assert_eq!(ctl(first.0, libc::EPOLL_CTL_MOD, fd, once), Some(Ok(())));
+    assert_eq!(turns(), 20, "each is to wake who sleeps in the first");
+    for (set, n) in [first, second] {
+        fdtable::set(set, Entry::None);
+        close(set, n);
+    }
+    assert_eq!(c.watched.load(Ordering::SeqCst), 0);
+}
+
 #[test]
 fn a_fork_waits_for_whoever_is_in_a_set_and_keeps_others_out() {
     crate::testing::start();

@@ -229,9 +229,9 @@ impl World for Ground<'_> {
             if !note(conn, self.index) {
                 self.uncounted(conn);
             }
-            return c.watched.fetch_add(1, Ordering::SeqCst) + 1;
+            return Conn::registrations(c.watched.fetch_add(1, Ordering::SeqCst)) + 1;
         }
-        let left = c.watched.fetch_sub(1, Ordering::SeqCst).saturating_sub(1);
+        let left = Conn::registrations(c.watched.fetch_sub(1, Ordering::SeqCst)).saturating_sub(1);
         if left == 0 {
             forget(conn, self.index);
         }
@@ -239,7 +239,13 @@ impl World for Ground<'_> {
     }
 
     fn watched(&self, conn: u32) -> u32 {
-        self.conn(conn).map_or(0, |c| c.watched.load(Ordering::SeqCst))
+        self.conn(conn).map_or(0, |c| Conn::registrations(c.watched.load(Ordering::SeqCst)))
+    }
+
+    fn rests(&mut self, conn: u32, rests: bool) {
+        if let Some(c) = self.conn(conn) {
+            c.rests(rests);
+        }
     }
 
     fn uncounted(&mut self, conn: u32) {
@@ -262,10 +268,7 @@ impl World for Ground<'_> {
 
     fn make_hot(&mut self, conn: u32) -> bool {
         let (Some(family), Some(c)) = (self.family, self.live(conn)) else { return false };
-        if !in_ring(c.rx_epoch.load(Ordering::Relaxed))
-            || c.watched.load(Ordering::SeqCst) != 1
-            || armed(family, c)
-        {
+        if !in_ring(c.rx_epoch.load(Ordering::Relaxed)) || c.waited_for() != 1 || armed(family, c) {
             return false;
         }
         if c.receiving().tx.is_ending() {
@@ -280,7 +283,7 @@ impl World for Ground<'_> {
             return false;
         }
         // Another set, or a relative, counted itself first and cooled the word then: one of us sees the other.
-        if c.watched.load(Ordering::SeqCst) != 1 || c.armed_by.load(Ordering::SeqCst) != 0 {
+        if c.waited_for() != 1 || c.armed_by.load(Ordering::SeqCst) != 0 {
             word.make_cold();
             return false;
         }

@@ -66,7 +66,7 @@ pub struct Conn {
     pub calls: AtomicU32,
     /// Flags, see the associated constants, and [`Conn::spoken`].
     pub flags: AtomicU32,
-    /// Registrations in epoll sets.
+    /// Registrations in epoll sets; from bit 24 on, how many of them are said to rest ([`Conn::rests`]).
     pub watched: AtomicU32,
     /// Bit i: a member whose number is i modulo 64 waits for it in a way that cannot be counted, as in a set that it shares
     /// with another process: whoever waits elsewhere leaves it to the kernel (W18).
@@ -222,6 +222,30 @@ impl Conn {
     pub const FOR_ONE: u32 = 65536;
     /// Receives have, or once had, a time limit (SO_RCVTIMEO).
     pub const LIMITED: u32 = 131072;
+
+    /// What one registration that rests adds to `watched`.
+    const RESTS: u32 = 1 << 24;
+
+    /// A registration was told its one event (EPOLLONESHOT), and nobody waits for it until interest is set anew; or somebody does
+    /// again. Of very many some are not said to rest.
+    pub fn rests(&self, rests: bool) {
+        let step = |n: u32| match rests {
+            true => n.checked_add(Conn::RESTS),
+            false => n.checked_sub(Conn::RESTS),
+        };
+        let _ = self.watched.fetch_update(Ordering::SeqCst, Ordering::SeqCst, step);
+    }
+
+    /// Registrations in epoll sets, by the word that says how many.
+    pub fn registrations(watched: u32) -> u32 {
+        watched % Conn::RESTS
+    }
+
+    /// Registrations of which somebody may be told.
+    pub fn waited_for(&self) -> u32 {
+        let watched = self.watched.load(Ordering::SeqCst);
+        Conn::registrations(watched).saturating_sub(watched / Conn::RESTS)
+    }
 
     /// Bits of the flags that have the version of layouts that both ends speak.
     const SPOKEN: u32 = 24;

@@ -260,9 +260,14 @@ impl Set {
             && events & SPECIAL == 0
             && (data == row.kernel_data || self.rows.with_data(data).next().is_none())
             && (events & OUT == 0 || writable(w));
+        // Counted before the kernel has it, as one that is added.
+        let rested = self.stir(r, w);
         if !lazy {
             // By the number that the program gave: closed ones are the kernel's to refuse.
             w.ctl(libc::EPOLL_CTL_MOD, row.fd, events, data)?;
+        }
+        if let (true, Some(conn)) = (rested, row.conn()) {
+            w.make_cold_beside(conn);
         }
         let row = self.rows.get_mut(r);
         row.want = events | ALWAYS;

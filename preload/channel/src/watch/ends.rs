@@ -83,6 +83,7 @@ impl Set {
                             sleeps = false;
                         }
                     }
+                    self.stir(r, w);
                     w.watch(conn, false);
                 }
                 Target::Set(inner) => w.expose(inner, false),

@@ -172,7 +172,7 @@ impl Set {
             _ => {
                 // It may be connected yet.
                 if row.want & ONESHOT != 0 {
-                    self.spent(r);
+                    self.spent(r, w);
                 }
                 // What was a channel a moment ago may have a change that the kernel was not told.
                 return row.dirty.then_some(bits & (row.want | ALWAYS));
@@ -200,6 +200,7 @@ impl Set {
                 return Some(0);
             }
             self.rows.get_mut(r).once = Once::Due;
+            self.stir(r, w);
         }
         if !row.dirty && !kicked && self.is_shared(w) {
             // In more than was known here, perhaps.
@@ -297,7 +298,7 @@ impl Set {
             if bits == 0 && row.detached {
                 // It was only a bell, and the kernel's one report cannot be had again: the program hears of it.
                 bits = IN;
-                self.spent(r);
+                self.spent(r, w);
             } else if bits == 0 {
                 // It was only a bell, and the kernel took it for the one report; or it was the event of ours, and the kernel's stands
                 // behind it.
@@ -312,7 +313,7 @@ impl Set {
                 match kicked {
                     // The kernel's own report may still be to come.
                     true => self.spend(r, w),
-                    false => self.spent(r),
+                    false => self.spent(r, w),
                 }
             }
         }

@@ -268,6 +268,7 @@ impl Set {
             Target::Conn(conn) => {
                 // What the parent said stays said.
                 if !parents {
+                    self.stir(r, w);
                     if row.is_hot() {
                         w.make_cold(conn);
                         owes = self.waiters.anyone_asleep() && w.is_told();

@@ -10,7 +10,7 @@
 //!      Cold ------------------------------------------------> Hot
 //!        ^                                                     |
 //!        +-----------------------------------------------------+
-//!          one of these came: another wait, a registration of the same connection, of the same value;
+//!          one of these came: another wait, a registration of the same connection that may be told, of the same value;
 //!          the set is exposed or inherited; one-shot, exclusive; its number was closed;
 //!          the direction is on TCP; nothing came for many sleeps
 //! ```
@@ -81,6 +81,8 @@ pub trait World {
     fn watch(&mut self, conn: u32, more: bool) -> u32;
     /// Registrations of a connection now.
     fn watched(&self, conn: u32) -> u32;
+    /// One of these was told its one event, and stands in nobody's way until interest is set anew; or it does again.
+    fn rests(&mut self, conn: u32, rests: bool);
     /// The connection is waited for in a way that cannot be counted: by this process, until it says so no more.
     fn uncounted(&mut self, conn: u32);
     /// Somebody who has a set together with relatives asks there for one event of a connection: they hear of that.
@@ -282,10 +284,45 @@ impl Set {
     }
 
     /// The one event of row `r` is told, as the kernel told it.
-    fn spent(&mut self, r: u32) {
+    fn spent(&mut self, r: u32, w: &mut impl World) {
         let row = self.rows.get_mut(r);
         (row.once, row.told, row.by_ring) = (Once::Told, self.moment, false);
         self.moment = self.moment.wrapping_add(1);
+        self.rest(r, w);
+    }
+
+    /// Nobody waits for row `r` before interest is set anew, so another set may have its connection hot. Only where nobody sets it but
+    /// here.
+    fn rest(&mut self, r: u32, w: &mut impl World) {
+        let others = |set: &Self, w: &mut _| set.exposed > 0 || set.inherited || World::relatives_began(w);
+        let Some(conn) = self.conn_of(r) else { return };
+        if self.rows.get(r).rests || others(self, w) {
+            return;
+        }
+        // Before it is said, as it is taken back before that is noted: one that was left in the middle is said to rest by none too many.
+        self.rows.get_mut(r).rests = true;
+        w.rests(conn, true);
+        // A relative that has begun meanwhile has taken back what was said before.
+        if others(self, w) {
+            self.stir(r, w);
+        }
+    }
+
+    /// The kernel is about to have interest in row `r` again. Whether it rested until now: then its word may be hot.
+    fn stir(&mut self, r: u32, w: &mut impl World) -> bool {
+        let Some(conn) = self.conn_of(r).filter(|_| self.rows.get(r).rests) else { return false };
+        w.rests(conn, false);
+        self.rows.get_mut(r).rests = false;
+        true
+    }
+
+    /// Others may set interest from now on.
+    fn stir_all(&mut self, w: &mut impl World) {
+        for r in 0..self.rows.high() {
+            if let (true, Some(conn)) = (self.stir(r, w), self.conn_of(r)) {
+                w.make_cold_beside(conn);
+            }
+        }
     }
 
     /// A thread begins to wait. While there is another one, the kernel decides which of them hears of what.
@@ -358,6 +395,7 @@ impl Set {
             self.use_both(w);
         }
         self.exposed += 1;
+        self.stir_all(w);
         self.cool_all(w);
         // Bells left from when they were hot would look like something to read.
         for r in 0..self.rows.high() {
@@ -368,6 +406,8 @@ impl Set {
     /// All that is hot is watched by the kernel again, until it is hot anew.
     pub fn cool(&mut self, w: &mut impl World) {
         let last = self.hot.all().last().copied();
+        // What becomes of this process may set interest in what it does not count.
+        self.stir_all(w);
         self.cool_all(w);
         if let Some(r) = last.filter(|&r| self.waiters.anyone_asleep() && self.rows.is_used(r)) {
             self.kick(r, w);

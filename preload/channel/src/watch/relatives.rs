@@ -1,6 +1,6 @@
 //! A set that a fork has left with two processes, or that a stranger was given: what the kernel has of it, others change.
 
-use super::{Set, World, ANYTHING};
+use super::{Set, World, ANYTHING, ONESHOT};
 
 impl Set {
     /// In a forked child: the kernel's set is the parent's, too, and so are its connections' words. What the kernel was not
@@ -68,5 +68,11 @@ impl Set {
             }
         }
         w.used_by_both(self.exposed == 0);
+        // Behind that: what the parent says to rest from now on, it takes back itself. One too many rests no more, which does no harm.
+        for r in 0..self.rows.high() {
+            if let Some(conn) = self.conn_of(r).filter(|_| self.rows.get(r).want & ONESHOT != 0) {
+                w.rests(conn, false);
+            }
+        }
     }
 }

@@ -195,7 +195,7 @@ impl Set {
     /// A one-shot registration was reported by us: the kernel is to report it no more. (Of an error and of an end it may all the
     /// same, which is dropped.)
     pub(super) fn spend(&mut self, r: u32, w: &mut impl World) {
-        self.spent(r);
+        self.spent(r, w);
         let row = self.rows.get_mut(r);
         row.by_ring = true;
         if row.detached {

@@ -87,6 +87,8 @@ pub struct Row {
     pub doubtful: bool,
     /// EPOLLONESHOT: the set itself told the one report, and the kernel may have told somebody of the same.
     pub by_ring: bool,
+    /// EPOLLONESHOT, and told: it stands in no other set's way ([`super::World::rests`]).
+    pub rests: bool,
     /// A bell that stays was told of as if it were a relative's one event.
     pub for_one: bool,
     /// Its number was closed, while other descriptors of the file stay: the program can no longer change it.
@@ -123,6 +125,7 @@ impl Row {
             once: Once::Due,
             doubtful: false,
             by_ring: false,
+            rests: false,
             for_one: false,
             detached: false,
             age: 0,

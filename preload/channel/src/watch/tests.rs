@@ -63,6 +63,8 @@ enum Op {
     Replaced(i32),
     /// Another set gets a connection as well, or has it no more.
     Elsewhere(usize, bool),
+    /// That one has it hot, if nobody waits for it here.
+    HeatsElsewhere(usize),
     /// What comes next happens before a thread runs that was woken.
     AtOnce,
 }
@@ -102,6 +104,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Torn),
         1 => Just(Op::RenewsInner),
         1 => (0..FILES, any::<bool>()).prop_map(|(f, more)| Op::Elsewhere(f, more)),
+        2 => (0..CONNS).prop_map(Op::HeatsElsewhere),
         8 => Just(Op::AtOnce),
         1 => (0..12i32).prop_map(Op::Replaced),
     ]
@@ -161,6 +164,7 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Torn => sim.tears(),
             Op::RenewsInner => sim.renews_inner(),
             Op::Elsewhere(file, more) => sim.elsewhere(file, more),
+            Op::HeatsElsewhere(file) => sim.heats_elsewhere(file),
             Op::AtOnce => at_once = true,
             Op::Replaced(fd) => sim.replaces(fd),
         }
@@ -568,4 +572,51 @@ fn what_an_event_of_ours_told_the_kernel_does_not_tell_again() {
         Op::Look(0, 1),
     ];
     run(&[&hot(0)[..], &hot(1), &rest].concat()).unwrap();
+}
+
+/// What Erlang's runtime does: a socket that often has something goes over to a second set, and stays in the first one, where it was
+/// told its one event. It may be hot in the second one until interest is set in the first one anew.
+#[test]
+fn a_connection_that_was_told_its_one_event_is_in_no_other_sets_way() {
+    let once = [Op::Add(0, IN | ONESHOT, 1), Op::Elsewhere(0, true), Op::HeatsElsewhere(0)];
+    let mut sim = follow(&once).unwrap();
+    assert!(!sim.is_hot_elsewhere(0), "the kernel may tell of it here");
+    sim.arrives(0);
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    sim.heats_elsewhere(0);
+    assert!(sim.is_hot_elsewhere(0));
+    sim.takes(0, true);
+    sim.arrives(0);
+    sim.sleep(0).unwrap();
+    sim.control(libc::EPOLL_CTL_MOD, 0, IN | ONESHOT, 1).unwrap();
+    sim.settle().unwrap();
+    assert!(!sim.is_hot_elsewhere(0));
+    // What is changed while others may change it as well, rests no more.
+    sim.heats_elsewhere(0);
+    assert!(sim.is_hot_elsewhere(0), "it was told of what no bell announced");
+    sim.expose(true);
+    assert!(!sim.is_hot_elsewhere(0));
+}
+
+/// A relative that has inherited the set may set interest anew, and nobody hears of it here.
+#[test]
+fn a_told_event_that_relatives_may_ask_for_again_is_in_the_way() {
+    let told = [Op::Add(0, IN | ONESHOT, 1), Op::Elsewhere(0, true), Op::Arrives(0), Op::Look(0, 4)];
+    let mut sim = follow(&told).unwrap();
+    sim.heats_elsewhere(0);
+    assert!(sim.is_hot_elsewhere(0));
+    sim.is_used_by_relatives();
+    sim.heats_elsewhere(0);
+    assert!(!sim.is_hot_elsewhere(0));
+    // It began just before the event was told.
+    let mut sim = follow(&told[..3]).unwrap();
+    sim.relatives_begin();
+    assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+    sim.heats_elsewhere(0);
+    assert!(!sim.is_hot_elsewhere(0));
+    // This is the relative.
+    let mut sim = follow(&told).unwrap();
+    sim.forks();
+    sim.control(libc::EPOLL_CTL_MOD, 0, IN | ONESHOT, 1).unwrap();
+    assert_eq!(sim.resting(0), 0);
 }

@@ -26,6 +26,8 @@ pub(super) struct File {
     pub(super) rung: bool,
     pub(super) bells: u64,
     pub(super) watched: u32,
+    /// Of these, those that are said to rest.
+    pub(super) resting: u32,
     /// Among those that watch it is another set.
     pub(super) elsewhere: bool,
     pub(super) uncounted: bool,
@@ -235,6 +237,11 @@ impl World for Kernel {
     fn watched(&self, conn: u32) -> u32 {
         self.files[conn as usize].watched
     }
+    fn rests(&mut self, conn: u32, rests: bool) {
+        let f = self.conn(conn);
+        f.resting = if rests { f.resting + 1 } else { f.resting.saturating_sub(1) };
+        assert!(f.resting <= f.watched, "{f:?}");
+    }
     fn uncounted(&mut self, conn: u32) {
         self.conn(conn).uncounted = true;
         self.make_cold_beside(conn);
@@ -250,7 +257,7 @@ impl World for Kernel {
     }
     fn make_hot(&mut self, conn: u32) -> bool {
         let f = self.conn(conn);
-        f.hot = f.watched == 1 && !f.uncounted && f.is_in_ring();
+        f.hot = f.watched - f.resting == 1 && !f.uncounted && f.is_in_ring();
         if f.hot {
             (f.grouped, f.rung) = (true, false);
         }

@@ -367,6 +367,23 @@ impl Sim {
         }
     }
 
+    /// That set was told of it, and looks at it by itself.
+    pub fn heats_elsewhere(&mut self, file: usize) {
+        let f = &mut self.kernel.files[file];
+        let alone = f.elsewhere && f.watched - f.resting == 1;
+        if alone && !f.uncounted && !f.young && f.is_in_ring() && !f.ended {
+            (f.hot, f.grouped, f.rung) = (true, false, false);
+        }
+    }
+
+    pub fn is_hot_elsewhere(&self, file: usize) -> bool {
+        self.kernel.files[file].hot && !self.kernel.files[file].grouped
+    }
+
+    pub fn resting(&self, file: usize) -> u32 {
+        self.kernel.files[file].resting
+    }
+
     pub fn expose(&mut self, more: bool) {
         if more || self.exposed > 0 {
             self.exposed = if more { self.exposed + 1 } else { self.exposed - 1 };
