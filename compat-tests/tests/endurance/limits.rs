@@ -1,7 +1,6 @@
 //! What docs/OPERATIONS.md says of limits: up to them all are channels, and what is beyond has its reason. Those of connections
 //! are tried in `footprint.rs`, and those of servers at one address, up to the limit, in `missed.rs`.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use compat_tests::tools::{await_that, free_port, TempDir};
@@ -92,7 +91,7 @@ fn a_program_that_came_last_to_an_address_tells_that_it_has_no_door() {
     await_that("the exchanges", Duration::from_secs(40), || done.exists() || client.ended().is_some());
     let last = product::family(servers[PROGRAMS].pid().as_raw()).expect("a family");
     let others: u64 = servers[..PROGRAMS].iter().map(|server| product::channels(server.pid().as_raw())).sum();
-    fs::write(folders[0].file("port.looked"), "1\n").expect("the mark");
+    product::mark(&folders[0], "looked");
     let client = client.finish(Instant::now() + Duration::from_secs(10));
     assert!(client.ok() && client.transcript == "fine\n", "{}", client.text());
     // The kernel has given it one of seventeen, as chance would have it.

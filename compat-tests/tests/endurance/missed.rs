@@ -174,7 +174,7 @@ fn many_servers_at_one_address() {
     let done = folders[0].file("port.done");
     await_that("the exchanges", Duration::from_secs(40), || done.exists() || client.ended().is_some());
     let family = product::family(client.pid().as_raw());
-    fs::write(folders[0].file("port.looked"), "1\n").expect("the mark");
+    product::mark(&folders[0], "looked");
     let client = client.finish(Instant::now() + Duration::from_secs(10));
     assert!(client.ok() && client.transcript == "fine\n", "{}", client.text());
     let channels = |family: &product::Family| {
@@ -203,7 +203,7 @@ fn one_server_with_many_sockets_at_one_address() {
     let done = folders[1].file("port.done");
     await_that("the exchanges", Duration::from_secs(40), || done.exists() || client.ended().is_some());
     let family = product::family(client.pid().as_raw());
-    fs::write(folders[1].file("port.looked"), "1\n").expect("the mark");
+    product::mark(&folders[1], "looked");
     let client = client.finish(Instant::now() + Duration::from_secs(10));
     assert!(client.ok() && client.transcript == "fine\n", "{}", client.text());
     let channels = |family: &product::Family| {
