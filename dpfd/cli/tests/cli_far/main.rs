@@ -359,7 +359,9 @@ fn the_picture_of_what_runs_has_the_ends_on_the_other_node() {
         until("both edges with their ends", || all(nid, "", "agreed"));
     }
     let picture_of_one = picture(&nodes, 1, "");
-    assert_eq!(picture_of_one["others"], serde_json::json!([{"nid": 2, "name": "beta", "up": true}]));
+    let [other] = &picture_of_one["others"].as_array().unwrap()[..] else { panic!("{picture_of_one}") };
+    assert_eq!((&other["nid"], &other["name"], &other["up"]), (&2.into(), &"beta".into(), &true.into()));
+    assert!(other["unheard_ns"].as_u64().is_some_and(|ns| ns < 60_000_000_000), "{other}");
 
     // Beside a file with the one edge, and an endpoint that nobody opened.
     let file = nodes.folder.join("compared.toml");
