@@ -258,6 +258,15 @@ fn one_event_that_was_told_in_another_set_costs_no_bells_until_it_is_asked_for_a
     assert_eq!(testing::receive(c, 1).unwrap(), b"z");
     assert_eq!(ctl(first.0, libc::EPOLL_CTL_MOD, fd, once), Some(Ok(())));
     assert_eq!(turns(), 20, "each is to wake who sleeps in the first");
+    // The same where the first try is refused.
+    testing::send(pair.client, b"z", 0).unwrap();
+    assert_eq!((looks(first), looks(second)), (1, 1));
+    assert_eq!(testing::receive(c, 1).unwrap(), b"z");
+    let no = Some(libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLEXCLUSIVE) as u32, u64: 8 });
+    assert_eq!((turns(), turns()).1, 0, "it rests again");
+    assert!(matches!(ctl(first.0, libc::EPOLL_CTL_MOD, fd, no), Some(Err(_))));
+    assert_eq!(ctl(first.0, libc::EPOLL_CTL_MOD, fd, once), Some(Ok(())));
+    assert_eq!(turns(), 20, "so is each behind a change that was refused");
     for (set, n) in [first, second] {
         fdtable::set(set, Entry::None);
         close(set, n);

@@ -223,10 +223,13 @@ impl Channel {
     }
 }
 
-/// Looks whether something `came` until the time that is `left` is over.
+/// Looks whether something `came` until the time that is `left` is over, or any handler has run.
 fn look_again(mut left: u64, came: impl Fn() -> bool) -> Result<(), i32> {
     let mut rest = 1_000_000;
     while left > 0 {
+        if signals::came() {
+            return Err(libc::EINTR);
+        }
         let before = state::now();
         match poll(NOTHING, rest.min(left)) {
             Err(libc::EAGAIN) => {}

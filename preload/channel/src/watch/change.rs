@@ -262,13 +262,13 @@ impl Set {
             && (events & OUT == 0 || writable(w));
         // Counted before the kernel has it, as one that is added.
         let rested = self.stir(r, w);
-        if !lazy {
-            // By the number that the program gave: closed ones are the kernel's to refuse.
-            w.ctl(libc::EPOLL_CTL_MOD, row.fd, events, data)?;
-        }
+        // By the number that the program gave: closed ones are the kernel's to refuse.
+        let told = if lazy { Ok(()) } else { w.ctl(libc::EPOLL_CTL_MOD, row.fd, events, data) };
+        // Also where that was refused: it rests no more, so the next change would not know that the word may be hot.
         if let (true, Some(conn)) = (rested, row.conn()) {
             w.make_cold_beside(conn);
         }
+        told?;
         let row = self.rows.get_mut(r);
         row.want = events | ALWAYS;
         row.data = data;
