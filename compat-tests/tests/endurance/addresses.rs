@@ -14,6 +14,17 @@ use crate::users::root;
 struct Host(String);
 
 impl Host {
+    /// Two that a cable joins: 10.78.0.1 and 10.78.0.2.
+    fn two() -> [Host; 2] {
+        let (host, other) = (Host::new("host"), Host::new("other"));
+        host.ip(&format!("link add v0 type veth peer name v0 netns {}", other.0));
+        for (host, address) in [(&host, "10.78.0.1/24"), (&other, "10.78.0.2/24")] {
+            host.ip(&format!("address add {address} dev v0"));
+            host.ip("link set v0 up");
+        }
+        [host, other]
+    }
+
     fn new(name: &str) -> Host {
         let host = Host(format!("dp-{name}-{}", std::process::id()));
         ip(&["netns", "add", &host.0]);
@@ -285,12 +296,7 @@ fn the_accepting_end_counts_what_comes_from_another_host_where_its_rules_ask_for
     if !root() {
         return;
     }
-    let (host, other) = (Host::new("host"), Host::new("other"));
-    host.ip(&format!("link add v0 type veth peer name v0 netns {}", other.0));
-    for (host, address) in [(&host, "10.78.0.1/24"), (&other, "10.78.0.2/24")] {
-        host.ip(&format!("address add {address} dev v0"));
-        host.ip("link set v0 up");
-    }
+    let [host, other] = Host::two();
     for (rules, remote) in [("channel any *", 1), ("channel any localhost", 0)] {
         // It has a connection within its host first.
         let mut server = Steps::start(&Combo::shimmed(), [&host, &host], "0.0.0.0", &["127.0.0.1"], rules);
@@ -334,12 +340,7 @@ fn to_another_network_namespace_it_stays_on_tcp_and_dp_doctor_names_the_other_en
     if !root() {
         return;
     }
-    let (host, other) = (Host::new("host"), Host::new("other"));
-    host.ip(&format!("link add v0 type veth peer name v0 netns {}", other.0));
-    for (host, address) in [(&host, "10.78.0.1/24"), (&other, "10.78.0.2/24")] {
-        host.ip(&format!("address add {address} dev v0"));
-        host.ip("link set v0 up");
-    }
+    let [host, other] = Host::two();
     assert_eq!(becomes(&host, &other, &[("COMPAT_LISTEN", "10.78.0.1"), ALL]), ["on TCP"; 2]);
     // By the default rules, which ask for no channel there.
     let (said, pids) = between(&host, &other, &[("COMPAT_LISTEN", "10.78.0.1")], |pids| {

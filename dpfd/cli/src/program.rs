@@ -149,7 +149,7 @@ pub fn is_executable(file: &Path) -> bool {
 /// What keeps the shim out of this program; None also when the file cannot be looked at, because then
 /// executing it says more.
 pub fn obstacle(program: &Path) -> Option<Obstacle> {
-    // Whoever runs this command has its PATH, by which env(1) finds a program.
+    // The program inherits this command's PATH, and env(1) searches that.
     let path = std::env::var_os("PATH");
     let named = |interpreter: &Interpreter| find(interpreter.named()?, path.as_deref());
     obstacle_with(program, named, |path, meta| raised_rights(path, meta, Starter::this()))

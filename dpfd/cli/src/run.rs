@@ -30,7 +30,8 @@ const AFTER_HELP: &str = "\
 An address is IPv4, IPv6 in brackets, localhost or *, with /PREFIX and :PORT or :FIRST-LAST as needed: \
 127.0.0.1:6379, [::1]:6379, 10.0.0.0/8, localhost:8000-8099, *:80.
 Without options the rules of dp-preload.conf(5) hold; without those, all TCP within this host, both directions. \
-With --connect or --listen only what they name; with --not alone, all TCP within this host but that.";
+With --connect or --listen only what they name; with --not alone, all TCP within this host but that.\n\
+A program that takes no shim, or that the shim would end, is not started: status 126, unless --anyway is given.";
 
 /// Run a program with its TCP connections on DP channels.
 #[derive(clap::Args)]

@@ -241,7 +241,7 @@ fn what_runs_is_drawn_beside_the_file() {
     let retargeted = said(&folder, &["live", file]);
     assert!(retargeted.contains("\"1/7302\" -> \"1/7308\" [style=bold"), "{retargeted}");
     assert!(!retargeted.contains("\"1/7302\" -> \"1/7301\""), "the former edge: {retargeted}");
-    // Who sends there all the same has both.
+    // A sender that writes to the former target by its address has both edges.
     two.send_to(b"x", Addr::local(7301)).unwrap();
     let both = said(&folder, &["live", file]);
     for to in [7301, 7308] {

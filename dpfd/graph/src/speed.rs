@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Speeds that a link can have, bits in a second. At the least of them a frame takes 12 ms, and at the greatest two fit into
-/// what a clock of nanoseconds tells apart.
+/// Speeds that a link can have, bits in a second. At the least of them a full frame takes 12 ms; at the greatest the shortest one takes
+/// 1.7 ns, which a clock of nanoseconds still sees.
 pub const SPEEDS: RangeInclusive<u64> = 1_000_000..=400_000_000_000;
 
 /// Units, and what they stand for: powers of ten.

@@ -332,7 +332,7 @@ fn json_has_the_documented_fields() {
     }
 }
 
-/// What is told of a process that has the shim, as far as is known, and was prepared by system calls before it became sleep(1).
+/// The findings for a process that made the calls of `prepare` and then became sleep(1). The doctor is told that it has the shim.
 fn prepared(prepare: impl FnMut() -> std::io::Result<()> + Send + Sync + 'static) -> Vec<Finding> {
     use std::os::unix::process::CommandExt;
     let mut command = std::process::Command::new("/bin/sleep");
@@ -386,7 +386,7 @@ fn the_surroundings_of_a_process_are_told() {
     let about = |found: &[Finding], about: &str| {
         found.iter().find(|finding| finding.about == about).map(|finding| finding.text.clone())
     };
-    let quiet = prepared(limited(libc::RLIMIT_NOFILE, u64::from(crate::needs::FEW_FILES as u32)));
+    let quiet = prepared(limited(libc::RLIMIT_NOFILE, crate::needs::FEW_FILES));
     for surrounding in ["limits", "io_uring", "network"] {
         assert_eq!(about(&quiet, surrounding), None, "{quiet:?}");
     }

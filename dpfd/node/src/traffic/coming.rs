@@ -24,7 +24,7 @@ struct To<'a, L> {
     to: Dpid,
     places: &'a mut Places,
     slot: &'a mut Slot,
-    /// Who sends may.
+    /// The sending user may send to this node.
     admitted: bool,
     /// It said no; for it is not open.
     refused: bool,
@@ -135,7 +135,7 @@ impl<M: Message> Traffic<M> {
         self.by
     }
 
-    /// Who sends them, as users of this node are; none: it is not known yet, or is not asked.
+    /// The user of this node that the sender counts as. `None` before the first message, and where the graph maps no users.
     pub fn user(&self) -> Option<u32> {
         self.user
     }

@@ -17,7 +17,7 @@ struct To<'a, L> {
     local: &'a mut L,
     from: Addr,
     to: Dpid,
-    /// Who sends may.
+    /// The sending user may send to this node.
     admitted: &'a Cell<bool>,
 }
 

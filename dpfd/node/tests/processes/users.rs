@@ -34,7 +34,7 @@ fn become_user(uid: u32) {
         setgroups(&[]).expect("no other groups");
         setresgid(gid, gid, gid).expect("a group");
         setresuid(uid, uid, uid).expect("a user");
-        // Who changes user would live on else.
+        // The kernel clears this setting when a process changes its user, so the process would outlive the test.
         // SAFETY: takes numbers only.
         unsafe { nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGKILL) };
     }
@@ -112,10 +112,11 @@ fn a_program_of_another_user_sends_nothing_by_roots_gateway() {
     })
     .ok();
     // Nor does it where the gateway's door cannot even be knocked at.
-    for file in fs::read_dir(one.folder()).expect("the folder").flatten() {
-        if file.file_name().to_string_lossy().ends_with(".door") {
-            fs::set_permissions(file.path(), Permissions::from_mode(0o755)).expect("its owner");
-        }
+    let files = fs::read_dir(one.folder()).expect("the folder").flatten();
+    let doors: Vec<_> = files.filter(|file| file.file_name().to_string_lossy().ends_with(".door")).collect();
+    assert!(!doors.is_empty());
+    for door in doors {
+        fs::set_permissions(door.path(), Permissions::from_mode(0o755)).expect("its owner");
     }
     one.run_as(NOBODY, || is_anothers(&refusal(there(2)))).ok();
     one.run_as(0, || exchange(there(2), 20)).ok();
