@@ -1,6 +1,7 @@
 /*
  * Exchanges on one connection (argument: how many, 400) between two processes on one CPU, each of which sleeps in
- * epoll_wait meanwhile, or in mode "poll" in poll. The server answers when the client certainly sleeps, so each answer wakes
+ * epoll_wait meanwhile, or in mode "poll" in poll; in mode "closed" the client closes its set after some of them, and goes on
+ * in poll. The server answers when the client certainly sleeps, so each answer wakes
  * it, however busy the machine is. The client marks how many bytes it got over TCP ("bells"), which on a channel are bells.
  */
 #include "common.h"
@@ -30,7 +31,7 @@ static long take(int set, int fd) {
     struct epoll_event event;
     struct pollfd entry = {.fd = fd, .events = POLLIN};
     long number;
-    if (mode_is("poll"))
+    if (set < 0)
         CHECK(MUST(poll(&entry, 1, -1)) == 1 && entry.revents == POLLIN);
     else
         CHECK(MUST(epoll_wait(set, &event, 1, -1)) == 1 && event.data.fd == fd && event.events == EPOLLIN);
@@ -84,6 +85,11 @@ void client(void) {
     uint64_t before = over_tcp(fd);
     long count = argument(0, 400);
     for (long i = 0; i < count; i++) {
+        if (i == 20 && mode_is("closed")) {
+            MUST(close(set)); /* who relied on the kernel is gone */
+            set = -1;
+            before = over_tcp(fd);
+        }
         write_all(fd, &i, sizeof i);
         CHECK(take(set, fd) == i);
     }

@@ -51,6 +51,10 @@ same_everywhere! {
     control_connection_beside_a_flood_under_select => Pair::c("wake").arg("control").arg("select");
     control_connection_beside_a_flood_under_poll => Pair::c("wake").arg("control").arg("poll");
     control_connection_beside_a_flood_under_epoll => Pair::c("wake").arg("control").arg("epoll");
+    select_of_more_than_its_set_has_and_of_a_high_number => Pair::c("wide_select").arg("select");
+    pselect_of_more_than_its_set_has_and_of_a_high_number => Pair::c("wide_select").arg("pselect");
+    a_set_grows_beside_a_wait => Pair::c("sets_aside").arg("grown");
+    sets_made_and_closed_by_the_thousand => Pair::c("sets_aside").arg("made");
     idle_in_recv => Pair::c("idle").arg("recv");
     idle_in_poll => Pair::c("idle").arg("poll");
     idle_in_epoll => Pair::c("idle").arg("epoll");

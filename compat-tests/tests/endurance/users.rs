@@ -170,7 +170,7 @@ fn a_sleeper_is_woken_by_an_event_whoever_it_is() {
         (ROOT, ROOT, true),
         (OTHER, ONE, true),
     ] {
-        for mode in ["", "poll"] {
+        for mode in ["", "poll", "closed"] {
             let bells = bells(mode, server, client, contain);
             let told = format!("{mode} server {server}, client {client}, container {contain}: {bells} bells");
             assert!(bells < TURNS / 4, "{told}");
