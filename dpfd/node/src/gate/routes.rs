@@ -39,6 +39,14 @@ pub(super) fn open(
     (routes, places)
 }
 
+/// What to do about a route of this name, of which no shared object was named.
+fn unknown(route: &str) -> &'static str {
+    match route {
+        "sim" => "this route is for tests inside one program, and no gateway has it; use udp or eth",
+        _ => "no shared object with this route was named; use --route FILE",
+    }
+}
+
 fn open_one(address: &PeerAddr, xdp: Xdp, libraries: &[Loaded]) -> Result<Box<dyn Route>, String> {
     match address {
         PeerAddr::Udp(at) => match Udp::open(*at, Options::default()) {
@@ -51,7 +59,7 @@ fn open_one(address: &PeerAddr, xdp: Xdp, libraries: &[Loaded]) -> Result<Box<dy
         },
         PeerAddr::Other { route, at } => {
             let library = libraries.iter().find(|library| library.name() == route.as_str());
-            let library = library.ok_or("no shared object with this route was named; use --route FILE")?;
+            let library = library.ok_or_else(|| unknown(route.as_str()))?;
             match library.open(at.as_str()) {
                 Ok(route) => Ok(Box::new(route)),
                 Err(error) => Err(error.to_string()),
