@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dp_channel::family::{Conn, End, Stage};
-use dp_edge::spin as pace;
+use dp_edge::spin::{self as pace, Pace};
 use dp_edge::sys::raw;
 
 use crate::state;
@@ -31,18 +31,30 @@ pub fn longest(c: &Conn) -> u32 {
 
 /// How long a spin may take, by the connection's record; 0: not this time.
 pub fn budget(c: &Conn) -> u32 {
-    let longest = longest(c);
-    let budget = c.rx_spin.load(Ordering::Relaxed).min(longest);
-    if budget == 0 {
-        c.rx_spin.store(pace::again(longest), Ordering::Relaxed);
+    begin(&c.rx_spin, longest(c))
+}
+
+/// The same by any record.
+pub fn begin(record: &AtomicU32, longest: u32) -> u32 {
+    let word = record.load(Ordering::Relaxed);
+    let mut pace = Pace::unpack(word);
+    let budget = pace.begin(longest);
+    if pace.pack() != word {
+        record.store(pace.pack(), Ordering::Relaxed);
     }
     budget
 }
 
 /// Spins for `budget` nanoseconds at most, and keeps in the connection's record whether that helped.
 pub fn and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
-    let hit = yielding(budget, f);
-    c.rx_spin.store(pace::learned(budget, hit, longest(c)), Ordering::Relaxed);
+    learning(&c.rx_spin, budget, longest(c), f)
+}
+
+/// The same by any record.
+pub fn learning(record: &AtomicU32, budget: u32, longest: u32, f: impl FnMut() -> bool) -> bool {
+    let mut pace = Pace::unpack(record.load(Ordering::Relaxed));
+    let hit = pace.spin(budget, longest, state::now, || yielding(budget, f));
+    record.store(pace.pack(), Ordering::Relaxed);
     hit
 }
 

@@ -2,50 +2,44 @@
 //!
 //! One rule for every receiver: both drivers and the preload shim. A spin that saw something may take twice as long the
 //! next time, a spin in vain half as long; too short to be worth the clock's cost, it is left out altogether, and tried
-//! again a little later, for traffic changes. Times are nanoseconds; `longest` is the user's bound (0: never spin), any
-//! value at all.
+//! again a little later, for traffic changes ([`Pace`]). Times are nanoseconds; `longest` is the user's bound (0: never
+//! spin), any value at all.
+
+mod pace;
+
+pub use pace::Pace;
 
 use crate::sys::process;
 
-/// A spin that helped lately lasts so long at least, where the bound allows it, ns.
-const USEFUL: u32 = 1_000;
-/// Shorter than this spinning is left out, ns.
-const TOO_SHORT: u32 = 500;
 /// Looks before the clock is asked: what comes in a moment costs no more than that.
 const FIRST: u32 = 64;
 
 /// What a receiver has learned of its spins; the loop of every endpoint that spins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spin(u32);
+pub struct Spin(Pace);
 
 impl Spin {
     /// The next spin takes up to `ns`.
     pub const fn new(ns: u32) -> Spin {
-        Spin(ns)
+        Spin(Pace::new(ns))
     }
 
     /// Whether the next one is not left out.
     #[inline(always)]
     pub const fn pays(self) -> bool {
-        self.0 > 0
+        self.0.pays()
     }
 
     /// How long the next one takes, ns. 0: it is left out.
     #[inline]
     pub fn budget(&mut self, longest: u32) -> u32 {
-        let budget = if self.0 < longest { self.0 } else { longest };
-        if budget == 0 {
-            self.0 = again(longest);
-        }
-        budget
+        self.0.begin(longest)
     }
 
     /// Spins for as long as [`Spin::budget`] said, until `came`; whether it came.
     #[inline]
     pub fn spin(&mut self, budget: u32, longest: u32, came: impl FnMut() -> bool) -> bool {
-        let hit = process::spin_for(budget.into(), came);
-        self.0 = learned(budget, hit, longest);
-        hit
+        self.0.spin(budget, longest, process::now, || process::spin_for(budget.into(), came))
     }
 
     /// The first moment of a spin, from which nothing is learned.
@@ -53,28 +47,6 @@ impl Spin {
     pub fn spin_briefly(self, mut came: impl FnMut() -> bool) -> bool {
         self.pays() && process::looks(FIRST, &mut came)
     }
-}
-
-/// How long the next spin may take, after one of `budget` saw something (`hit`) or did not. 0: none.
-#[inline]
-pub const fn learned(budget: u32, hit: bool, longest: u32) -> u32 {
-    if !hit {
-        let next = budget / 2;
-        return if next < TOO_SHORT { 0 } else { next };
-    }
-    let next = budget.saturating_mul(2);
-    let next = if next < USEFUL { USEFUL } else { next };
-    if next < longest {
-        next
-    } else {
-        longest
-    }
-}
-
-/// How long the spin after one that was left out may take.
-#[inline]
-pub const fn again(longest: u32) -> u32 {
-    longest / 16
 }
 
 /// A program whose spin took somebody's time does not spin for so long, ns: at least, and at most. The kernel's own threads
@@ -109,37 +81,6 @@ pub const fn rested(rest: u64, taken: bool) -> u64 {
 mod tests {
     use super::*;
 
-    const ENDS: [u32; 12] = [0, 1, 2, 15, 16, 499, 500, 999, 1_000, 50_000, u32::MAX / 2 + 1, u32::MAX];
-
-    #[test]
-    fn no_bound_and_no_record_is_too_odd() {
-        for longest in ENDS {
-            assert!(again(longest) <= longest);
-            for budget in ENDS {
-                let hit = learned(budget, true, longest);
-                assert!(hit <= longest, "{budget} of {longest}: {hit}");
-                assert!(hit >= budget.min(longest), "{budget} of {longest}: {hit}");
-                assert!(learned(budget, false, longest) <= budget / 2);
-            }
-        }
-    }
-
-    #[test]
-    fn spinning_ends_where_it_never_pays_and_grows_where_it_does() {
-        let mut budget = 50_000;
-        let mut spins = 0;
-        while budget > 0 {
-            budget = learned(budget, false, 50_000);
-            spins += 1;
-        }
-        assert_eq!(spins, 7);
-        budget = again(50_000);
-        for _ in 0..5 {
-            budget = learned(budget, true, 50_000);
-        }
-        assert_eq!(budget, 50_000);
-    }
-
     #[test]
     fn a_spin_in_vain_is_shorter_the_next_time_and_then_left_out_for_once() {
         const LONGEST: u32 = 1 << 14;
@@ -151,9 +92,9 @@ mod tests {
         }
         assert!(!spin.pays() && !spin.spin_briefly(|| panic!("no look")));
         assert_eq!(spin.budget(LONGEST), 0);
-        assert_eq!(spin.budget(LONGEST), again(LONGEST));
-        assert!(spin.spin(1, LONGEST, || true) && spin.spin_briefly(|| true));
-        assert_eq!(spin, Spin::new(USEFUL));
+        let probe = (1..8).map(|_| spin.budget(LONGEST)).find(|budget| *budget > 0).expect("a probe");
+        assert!(spin.spin(probe, LONGEST, || true) && spin.spin_briefly(|| true));
+        assert_eq!(spin, Spin::new(2 * probe));
         assert_eq!(spin.budget(10), 10, "the user's bound holds");
     }
 

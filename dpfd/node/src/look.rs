@@ -1,49 +1,48 @@
 //! Whether to look for more before sleeping, and for how long: by what that brought lately, as receivers decide it
 //! ([`dp_edge::spin`]). With fewer processors than programs it keeps from running whom it waits for, and is soon left out.
 
-use dp_edge::spin::{again, learned};
+use dp_edge::spin::Pace;
 
 /// Looking, of one thread.
 #[derive(Debug)]
 pub struct Look {
-    /// At most, nanoseconds; 0: never.
+    /// At most, nanoseconds, but for an attempt; 0: never.
     longest: u32,
-    /// The next time; 0: not at all.
-    budget: u32,
-    until: Option<u64>,
+    pace: Pace,
+    /// It looks since then, for so long, nanoseconds.
+    on: Option<(u64, u32)>,
 }
 
 impl Look {
     /// For so long at most, nanoseconds.
     pub fn new(longest: u32) -> Look {
-        Look { longest, budget: longest, until: None }
+        Look { longest, pace: Pace::new(longest), on: None }
     }
 
     /// Whether to look once more now, rather than sleep.
     pub fn goes_on(&mut self, now: u64) -> bool {
-        let goes_on = self.until.is_some_and(|until| now < until);
-        if self.until.is_some() && !goes_on {
-            self.until = None;
-            self.budget = learned(self.budget, false, self.longest);
+        let Some((from, budget)) = self.on else { return false };
+        let goes_on = now < from + u64::from(budget);
+        if !goes_on {
+            self.on = None;
+            self.pace.learn(budget, None, self.longest);
         }
         goes_on
     }
 
     /// Whether it is looking.
     pub fn is_on(&self) -> bool {
-        self.until.is_some()
+        self.on.is_some()
     }
 
     /// Something came.
     pub fn came(&mut self, now: u64) {
-        if self.until.is_some() {
-            self.budget = learned(self.budget, true, self.longest);
-        } else if self.budget == 0 {
-            // The time after this one.
-            self.budget = again(self.longest);
-            return;
+        if let Some((from, budget)) = self.on {
+            let took = u32::try_from(now.saturating_sub(from)).unwrap_or(u32::MAX);
+            self.pace.learn(budget, Some(took), self.longest);
         }
-        self.until = (self.budget > 0).then(|| now + u64::from(self.budget));
+        let budget = self.pace.begin(self.longest);
+        self.on = (budget > 0).then_some((now, budget));
     }
 }
 
@@ -67,19 +66,19 @@ mod tests {
             }
             now += 1_000_000;
         }
-        assert!((100_000..2_000_000).contains(&in_vain), "{in_vain} ns in a second");
+        assert!((100_000..3_000_000).contains(&in_vain), "{in_vain} ns in a second");
     }
 
     #[test]
     fn what_brings_something_is_done_for_longer() {
         let (mut look, mut now) = (Look::new(50_000), 1_000);
-        look.budget = 0;
+        look.pace = Pace::new(0);
         for _ in 0..20 {
             look.came(now);
             now += 1_000;
             look.goes_on(now);
         }
-        assert_eq!(look.budget, 50_000);
+        assert_eq!(look.pace.begin(50_000), 50_000);
         look.came(now);
         assert!(looks(&mut look, &mut now, 49_999) && !looks(&mut look, &mut now, 1));
     }

@@ -5,7 +5,6 @@ use core::sync::atomic::Ordering;
 use dp_channel::bell;
 use dp_channel::family::Family;
 use dp_channel::watch::{Out, Set, SetName};
-use dp_edge::spin as pace;
 use dp_edge::sys::raw;
 use libc::epoll_event;
 
@@ -425,9 +424,8 @@ impl<'a> Wait<'a> {
     /// Looks at the hot channels until one has something, or the budget, or the time that is left, is over.
     fn spin(&self, looked: &super::Looked, family: Family) -> bool {
         let longest = looked.longest(family);
-        let mut budget = self.place.spin.load(Ordering::Relaxed).min(longest);
+        let mut budget = spin::begin(&self.place.spin, longest);
         if budget == 0 {
-            self.place.spin.store(pace::again(longest), Ordering::Relaxed);
             return false;
         }
         let rest = left(self.timeout, self.start);
@@ -438,9 +436,7 @@ impl<'a> Wait<'a> {
             if !looked.may_pay(family) {
                 return false;
             }
-            let hit = spin::yielding(budget, || looked.any(family) || signals::came());
-            self.place.spin.store(pace::learned(budget, hit, longest), Ordering::Relaxed);
-            hit
+            spin::learning(&self.place.spin, budget, longest, || looked.any(family) || signals::came())
         })
     }
 
