@@ -25,16 +25,7 @@ static volatile pid_t blocker;
  * call on whatever has the number by then.
  */
 static __attribute__((unused)) void let_it_block(void) {
-    char path[64], state = 0;
-    while (!blocker)
-        sched_yield();
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", blocker);
-    while (state != 'S') {
-        sleep_ms(1);
-        FILE *file = fopen(path, "r");
-        CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
-        fclose(file);
-    }
+    await_sleep(&blocker);
     blocker = 0;
 }
 

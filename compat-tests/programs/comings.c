@@ -9,23 +9,11 @@
 
 #define MOST 256
 
-static void *serve(void *connection) {
-    int fd = (int)(intptr_t)connection;
-    char buffer[4096];
-    for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;)
-        for (ssize_t sent = 0, k; sent < n; sent += k)
-            if ((k = send(fd, buffer + sent, (size_t)(n - sent), MSG_NOSIGNAL)) <= 0)
-                goto out;
-out:
-    close(fd);
-    return NULL;
-}
-
 static void *take(void *listener) {
     for (;;) {
         int fd = accept((int)(intptr_t)listener, NULL, NULL);
         if (fd >= 0)
-            pthread_detach(start_thread(serve, (void *)(intptr_t)fd));
+            pthread_detach(start_thread(echo_and_close, (void *)(intptr_t)fd));
     }
     return NULL;
 }

@@ -287,6 +287,18 @@ void echo_until_eof(int fd) {
         write_all(fd, buffer, (size_t)n);
 }
 
+void *echo_and_close(void *number) {
+    int fd = (int)(intptr_t)number;
+    char buffer[65536];
+    for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;)
+        for (ssize_t sent = 0, k; sent < n; sent += k)
+            if ((k = send(fd, buffer + sent, (size_t)(n - sent), MSG_NOSIGNAL)) <= 0)
+                goto out;
+out:
+    close(fd);
+    return NULL;
+}
+
 void exchange(int fd, size_t length, uint64_t seed) {
     static __thread char out[65536], in[65536];
     CHECK(length <= sizeof out);
@@ -449,4 +461,17 @@ pthread_t start_thread(void *(*run)(void *), void *argument) {
     errno = pthread_create(&thread, NULL, run, argument);
     CHECK(errno == 0);
     return thread;
+}
+
+void await_sleep(volatile pid_t *thread) {
+    char path[64], state = 0;
+    while (!*thread)
+        sched_yield();
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", *thread);
+    while (state != 'S') {
+        sleep_ms(1);
+        FILE *file = fopen(path, "r");
+        CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+        fclose(file);
+    }
 }

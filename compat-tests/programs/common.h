@@ -109,6 +109,7 @@ size_t write_some(int fd, const void *from, size_t length); /* one call, which d
 uint64_t read_to_eof(int fd, uint64_t *sum);
 size_t stream_to_eof(FILE *file, uint64_t *sum); /* byte by byte */
 void echo_until_eof(int fd);
+void *echo_and_close(void *fd); /* for a thread; the number itself, and however the connection ends */
 void exchange(int fd, size_t length, uint64_t seed); /* write, read back, compare: the peer echoes */
 
 /* Data that both sides can compute. */
@@ -137,5 +138,6 @@ unsigned long memory_used(const char *field); /* of this process, KiB: a field o
 void sleep_ms(unsigned milliseconds);
 void join_child(pid_t child); /* it must exit with status 0 */
 pthread_t start_thread(void *(*run)(void *), void *argument);
+void await_sleep(volatile pid_t *thread); /* until the thread that writes its number there sleeps in a call */
 
 #endif

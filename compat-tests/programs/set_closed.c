@@ -23,20 +23,6 @@ static void *waits(void *unused) {
     return NULL;
 }
 
-/* A time will not do: a thread that has not come that far yet would wait in the next set. */
-static void let_it_sleep(void) {
-    char path[64], state = 0;
-    while (!waiter)
-        sched_yield();
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", waiter);
-    while (state != 'S') {
-        sleep_ms(1);
-        FILE *file = fopen(path, "r");
-        CHECK(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
-        fclose(file);
-    }
-}
-
 static void hear(int set, int fd) {
     struct epoll_event event;
     char buffer[10];
@@ -53,7 +39,8 @@ void tester(int fd) {
     MUST(epoll_ctl(old, EPOLL_CTL_ADD, MUST(epoll_create1(0)), &event));
     int copy = mode_is("copy") ? MUST(dup(old)) : -1;
     pthread_t thread = start_thread(waits, NULL);
-    let_it_sleep();
+    /* A time will not do: a thread that has not come that far yet would wait in the next set. */
+    await_sleep(&waiter);
     close(old);
     int set = MUST(epoll_create1(0));
     CHECK(set == old);

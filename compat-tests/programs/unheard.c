@@ -7,17 +7,10 @@
 
 enum { MOST = 100 };
 
-static void *serve(void *connection) {
-    int fd = (int)(intptr_t)connection;
-    echo_until_eof(fd);
-    close(fd);
-    return NULL;
-}
-
 void other_role(const char *role) {
     CHECK(strcmp(role, "taker") == 0);
     for (;;)
-        start_thread(serve, (void *)(intptr_t)take_descriptor(0));
+        start_thread(echo_and_close, (void *)(intptr_t)take_descriptor(0));
 }
 
 void server(void) {

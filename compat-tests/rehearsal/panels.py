@@ -9,7 +9,7 @@ import urllib.request
 
 DASHBOARD, ADDRESS = sys.argv[1:]
 # What Grafana would put there.
-VARIABLES = {"$program": ".*", "$__rate_interval": "15s"}
+VARIABLES = {"$instance": ".*", "$program": ".*", "$__rate_interval": "15s"}
 
 
 def asked(path, **words):
@@ -21,23 +21,36 @@ def asked(path, **words):
     return told["data"]
 
 
-def expressions():
+def put(text):
+    """With what Grafana would put there."""
+    for name, value in VARIABLES.items():
+        text = text.replace(name, value)
+    return text
+
+
+def expressions(dashboard):
     """(title, expression, words of its legend) of all panels."""
-    with open(DASHBOARD, encoding="utf-8") as file:
-        panels = json.load(file)["panels"]
-    for panel in panels:
+    for panel in dashboard["panels"]:
         for target in panel.get("targets", []):
-            text = target["expr"]
-            for name, value in VARIABLES.items():
-                text = text.replace(name, value)
+            text = put(target["expr"])
             legend = target.get("legendFormat", "")
             yield panel["title"], text, [piece.split("}}")[0] for piece in legend.split("{{")[1:]]
 
 
+def choices(dashboard):
+    """(name, what can be chosen) of each variable whose values are asked for."""
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            series, label = put(variable["definition"]).removeprefix("label_values(").removesuffix(")").rsplit(", ", 1)
+            yield variable["name"], {found[label] for found in asked("series", **{"match[]": series})}
+
+
 def main():
     """Each of them once."""
+    with open(DASHBOARD, encoding="utf-8") as file:
+        dashboard = json.load(file)
     told = answered = 0
-    for title, text, words in expressions():
+    for title, text, words in expressions(dashboard):
         result = asked("query", query=text)["result"]
         told += 1
         answered += bool(result)
@@ -46,8 +59,8 @@ def main():
         for series in result:
             missing = [word for word in words if word not in series["metric"]]
             assert not missing, f"{title}: the legend names {missing}, and a series has {series['metric']}"
-    programs = {series["program"] for series in asked("series", **{"match[]": "dp_family_info"})}
-    assert {"nginx", "postgres", "redis-server"} <= programs, programs
+    chosen = dict(choices(dashboard))
+    assert chosen["instance"] and {"nginx", "postgres", "redis-server"} <= chosen["program"], chosen
     sent = asked("query", query='sum(rate(dp_family_ring_bytes_total{program="nginx"}[15s]))')["result"]
     assert float(sent[0]["value"][1]) > 0, sent
     rules = [rule for group in asked("rules")["groups"] for rule in group["rules"]]

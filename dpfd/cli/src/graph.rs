@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use dp_graph::faults::Faults;
-use dp_graph::live::Picture;
+use dp_graph::picture::Picture;
 use dp_graph::{file, Graph};
 
 use crate::{asked, say};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::live::{End, Mark, Picture};
+use crate::picture::{End, Mark, Picture};
 use crate::Addr;
 
 /// The text of a `.dot` file.

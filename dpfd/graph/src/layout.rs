@@ -18,7 +18,7 @@ mod measured;
 
 use std::collections::HashMap;
 
-use crate::live::{DrawnEdge, End, Mark, Picture};
+use crate::picture::{DrawnEdge, End, Mark, Picture};
 use measured::{broken, Measured};
 
 /// Width of a letter, and height of a line of text.

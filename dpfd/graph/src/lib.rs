@@ -16,7 +16,8 @@
 //! | [`faults`] | what is wrong with a file, in words, with the line and the way out |
 //! | [`mod@write`] | the same file, written |
 //! | [`compile`] | what a program is given: the form that the library reads |
-//! | [`live`] | a graph beside what runs |
+//! | [`picture`] | what is drawn |
+//! | [`live`] | what runs, and a graph beside it |
 //! | [`layout`] | where everything stands in a picture |
 //! | [`look`] | colours and lines |
 //! | [`dot`], [`svg`] | the picture as Graphviz has it, and as browsers have it |
@@ -30,6 +31,7 @@ pub mod file;
 pub mod layout;
 pub mod live;
 pub mod look;
+pub mod picture;
 pub mod rules;
 pub mod speed;
 pub mod svg;

@@ -1,7 +1,7 @@
 //! Colours, and how a mark looks. What is marked can be told apart without colour: by dashes, and by how strong a line is.
 
 use crate::layout::{Frame, Wire};
-use crate::live::Mark;
+use crate::picture::Mark;
 
 /// Red, green, blue.
 pub type Colour = [u8; 3];

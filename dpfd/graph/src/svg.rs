@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::layout::{layout, Rect, Scene, Wire, LETTER, LINE, SAMPLE};
-use crate::live::Picture;
 use crate::look::{self, Colour, Stroke, ARROW, BEND, CORNER, INK, PAPER};
+use crate::picture::Picture;
 
 /// The text of an `.svg` file.
 pub fn text(picture: &Picture) -> String {

@@ -1,6 +1,7 @@
 //! What runs, for programs.
 
-use dp_graph::live::{Picture, Running};
+use dp_graph::live::Running;
+use dp_graph::picture::{DrawnEdge, End, Picture};
 use serde_json::{json, to_string_pretty};
 
 /// The picture, with the channels' counts. Fields may be added; none changes its meaning while `version` stays.
@@ -18,7 +19,7 @@ pub fn text(running: &Running, picture: &Picture) -> String {
             "endpoints": endpoints.collect::<Vec<_>>(),
         })
     });
-    let is_edge = |edge: &&dp_graph::live::DrawnEdge| matches!(edge.from, dp_graph::live::End::Endpoint(_));
+    let is_edge = |edge: &&DrawnEdge| matches!(edge.from, End::Endpoint(_));
     let edges = picture.edges.iter().filter(is_edge).map(
         |edge| json!({"from": edge.from.to_string(), "to": edge.to.to_string(), "mark": edge.mark.word()}),
     );

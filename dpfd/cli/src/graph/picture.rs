@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use dp_graph::live::Picture;
+use dp_graph::picture::Picture;
 use dp_graph::{dot, svg};
 
 use super::{write_out, Stop};

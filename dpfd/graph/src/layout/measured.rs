@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{width, GAP, RADIUS, ROW, STEP};
-use crate::live::{DrawnNode, DrawnProcess, End, Mark};
+use crate::picture::{DrawnNode, DrawnProcess, End, Mark};
 use crate::Addr;
 
 /// An end of edges, with its width.

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::written::graphs;
 use super::FIGURE1;
 use crate::layout::{layout, width, Rect, Scene, LETTER, LINE};
-use crate::live::{Picture, Running, RunningChannels, RunningProcess};
+use crate::live::{Running, RunningChannels, RunningProcess};
+use crate::picture::Picture;
 use crate::{dot, Graph};
 
 /// One straight piece.

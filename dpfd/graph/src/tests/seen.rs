@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{addr, FIGURE1};
-use crate::live::{OtherNode, Picture, Running, RunningChannels, RunningProcess};
+use crate::live::{OtherNode, Running, RunningChannels, RunningProcess};
+use crate::picture::Picture;
 use crate::Graph;
 
 fn process(title: &str, endpoints: &[u16]) -> RunningProcess {

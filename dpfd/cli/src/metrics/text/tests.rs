@@ -163,6 +163,33 @@ fn the_dashboard_and_the_alerts_ask_for_what_is_counted_and_the_manual_lists_all
     assert_eq!(manual, counted);
 }
 
+/// Grafana asks for what is in `__inputs` when somebody imports a file, and not when it finds one in its own folders.
+#[test]
+fn the_dashboard_finds_its_data_source_however_it_came_there_and_asks_for_chosen_hosts_alone() {
+    let dashboard = include_str!("../../../../../share/grafana/directed-point.json");
+    let told: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    assert!(told.get("__inputs").is_none());
+    let list = |of: &serde_json::Value| of.as_array().unwrap().clone();
+    let variables = list(&told["templating"]["list"]);
+    let kinds: Vec<_> = variables.iter().map(|of| (of["name"].as_str().unwrap(), &of["type"])).collect();
+    let query = serde_json::json!("query");
+    assert_eq!(kinds, [("datasource", &"datasource".into()), ("instance", &query), ("program", &query)]);
+    let panels = list(&told["panels"]);
+    let targets: Vec<_> = panels.iter().flat_map(|panel| list(&panel["targets"])).collect();
+    for asks in variables[1..].iter().chain(&panels).chain(&targets) {
+        assert_eq!(
+            asks["datasource"],
+            serde_json::json!({"type": "prometheus", "uid": "${datasource}"}),
+            "{asks}"
+        );
+    }
+    for target in &targets {
+        let expr = target["expr"].as_str().unwrap();
+        let chosen = expr.matches("{instance=~\"$instance\"").count();
+        assert!(chosen > 0 && chosen == expr.matches("dp_").count(), "{expr}");
+    }
+}
+
 #[test]
 fn each_alert_has_a_line_on_what_to_do() {
     let rules = include_str!("../../../../../share/prometheus/directed-point.rules.yml");

@@ -143,3 +143,50 @@ fn an_edge_of_bytes_that_were_taken_tells_of_room() {
     assert_eq!(sim.wait_with_bits(0, 4).unwrap(), [(OUT, 100)]);
     assert!(sim.wait_now(0, 4).unwrap().is_empty());
 }
+
+/// What stands in the ring behind bytes that are still on their way is not to be read yet, and is told of when it is.
+#[test]
+fn tokens_behind_bytes_on_their_way_are_not_ready() {
+    for events in [IN, IN | ET] {
+        let mut sim = Sim::new();
+        sim.control(libc::EPOLL_CTL_ADD, 0, events, 1).unwrap();
+        sim.arrives(0);
+        sim.wait_now(0, 4).unwrap();
+        assert_eq!(sim.hot(), 1);
+        sim.takes(0, true);
+        sim.goes_out(0);
+        sim.arrives(0);
+        assert!(sim.wait_now(0, 16).unwrap().is_empty());
+        sim.sleep(0).unwrap();
+        sim.lands(0);
+        sim.settle().unwrap();
+        sim.takes(0, true);
+        assert!(sim.wait_now(0, 16).unwrap().is_empty());
+        sim.lands(0);
+        sim.settle().unwrap();
+        sim.takes(0, events & ET != 0);
+        assert_eq!(sim.wait_now(0, 16).unwrap().is_empty(), events & ET != 0);
+    }
+}
+
+/// An edge of the first of such bytes is none of what stands behind them: a program that takes what it counts (FIONREAD), and
+/// more that has come since, is told of the rest.
+#[test]
+fn an_edge_of_bytes_in_front_of_the_ring_is_not_that_of_the_ring() {
+    for cold in [false, true] {
+        let mut sim = Sim::new();
+        sim.control(libc::EPOLL_CTL_ADD, 0, IN | ET, 1).unwrap();
+        sim.expose(cold);
+        sim.arrives(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        sim.takes(0, true);
+        sim.goes_out(0);
+        sim.arrives(0);
+        sim.lands(0);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1]);
+        sim.lands(0);
+        sim.takes(0, false);
+        assert_eq!(sim.wait_now(0, 4).unwrap(), [1], "cold: {cold}");
+        assert!(sim.wait_now(0, 4).unwrap().is_empty());
+    }
+}

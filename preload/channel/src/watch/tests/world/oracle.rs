@@ -1,0 +1,155 @@
+//! What a program must be told, by what it believes of its set.
+
+use super::*;
+
+impl Sim {
+    /// From now on the kernel alone tells: it must have what the program believes it has.
+    pub fn hand_over(&mut self) -> Result<(), String> {
+        self.set.hand_over(&mut self.kernel);
+        let of_conns = |regs: &BTreeMap<Key, Reg>| regs.keys().filter(|key| Kernel::is_conn(key.0)).count();
+        if of_conns(&self.believed) != of_conns(&self.kernel.regs) {
+            return Err(format!("{:?} are not {:?}", self.kernel.regs, self.believed));
+        }
+        for (key, believed) in self.believed.iter().filter(|(key, _)| Kernel::is_conn(key.0)) {
+            let has = self.kernel.regs.get(key).filter(|has| has.data == believed.data);
+            let silent = |has: &Reg| has.spent || has.events & (IN | OUT) == 0;
+            let events = |reg: &Reg| reg.events & (IN | OUT | ET | ONESHOT);
+            let edge = |has: &Reg| has.edge || !believed.edge || believed.events & ET == 0;
+            // A registration whose number was closed nobody can change; and which of two with one value was told, this
+            // model guesses.
+            let alone = self.believed.values().filter(|other| other.data == believed.data).count() == 1;
+            let fixed = !alone || believed.doubtful || self.kernel.numbers.get(&key.1) != Some(&key.0);
+            let same = |has: &Reg| events(has) == events(believed) && edge(has);
+            if !has.is_some_and(|has| {
+                if fixed {
+                    true
+                } else if silent(believed) {
+                    silent(has)
+                } else {
+                    !silent(has) && same(has)
+                }
+            }) {
+                return Err(format!("{key:?}: {has:?} is not {believed:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A waiter that the kernel wakes goes on; then none may sleep over what was not told.
+    pub fn settle(&mut self) -> Result<(), String> {
+        let watched = self.believed.keys().filter(|key| key.0 == INNER).count();
+        if self.kernel.files[INNER].exposed != watched {
+            return Err(format!("the inner set is watched {watched} times: {:?}", self.kernel.files[INNER]));
+        }
+        for _ in 0..40 {
+            let sleeper = (0..2).find_map(|t| Some((t, self.asleep[t]?)));
+            let Some((thread, room)) = sleeper else { return Ok(()) };
+            if !self.kernel.is_ready() {
+                break;
+            }
+            self.asleep[thread] = None;
+            self.set.sleeps(thread as u32 + 1, false);
+            self.kernel.group = Group::Awake;
+            let told = self.gather(room);
+            if told.is_empty() {
+                self.go_on(thread, room)?;
+            } else {
+                self.set.leave(thread as u32 + 1, &mut self.kernel);
+                self.check(&told, None)?;
+            }
+        }
+        self.is_seen_from_outside()?;
+        // The bell that tells it may be on its way, behind bytes.
+        let comes = self.kernel.files.iter().any(|f| f.grouped && f.bells_in_flight > 0);
+        let asleep = self.asleep.iter().any(Option::is_some) && !(self.kernel.group == Group::Told && comes);
+        for (key, reg) in &self.believed {
+            let bits = self.ready(key.0) & reg.events;
+            if asleep && reg.edge && !reg.spent && bits != 0 {
+                return Err(format!("asleep, while {key:?} has {bits:#x} of which nobody was told: {reg:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A program that watches the set from outside asks the kernel alone. So the kernel's set must be ready while anything is to be
+    /// reported; and where an event of ours makes it ready, something must be.
+    fn is_seen_from_outside(&mut self) -> Result<(), String> {
+        let asleep = self.asleep.iter().any(Option::is_some);
+        if self.exposed > 0 && !asleep && self.kernel.kick.is_some() {
+            self.set.is_ready(&mut self.kernel);
+            let holds = |(key, reg): (&Key, &Reg)| self.ready(key.0) & reg.events & IN != 0 && !reg.spent;
+            if self.kernel.kick.is_some() && !self.believed.iter().any(holds) {
+                return Err(format!("readable from outside, without {:?}", self.believed));
+            }
+        }
+        let is_due = |(key, reg): &(&Key, &Reg)| {
+            let due = !reg.spent && !reg.doubtful && (reg.events & ET == 0 || reg.edge);
+            due && self.ready(key.0) & reg.events & IN != 0 && !self.awaits_bell(key.0)
+        };
+        match self.believed.iter().find(is_due) {
+            Some(due) if self.exposed > 0 && !self.kernel.is_ready() => {
+                Err(format!("watched from outside, where nobody sees {due:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The bell of what is in the ring is on its way, behind bytes.
+    fn awaits_bell(&self, file: usize) -> bool {
+        self.kernel.files[file].bells_in_flight > 0
+    }
+
+    /// Whether somebody who asks the kernel of the set from outside, and then the set itself, finds something there.
+    pub fn is_found_ready(&mut self) -> bool {
+        self.kernel.is_ready() && self.set.is_ready(&mut self.kernel)
+    }
+
+    /// What was told is true, and with `all`, is all.
+    pub(super) fn check(&mut self, told: &[(u32, u64)], all: Option<()>) -> Result<(), String> {
+        for &(bits, data) in told {
+            let who: Vec<Key> =
+                self.believed.iter().filter(|(_, r)| r.data == data).map(|(k, _)| *k).collect();
+            if who.is_empty() {
+                return Err(format!("told of {data}, which nobody registered"));
+            }
+            // Of several that have one value a report too many is allowed.
+            let alone = who.len() == 1;
+            if alone && told.iter().filter(|e| e.1 == data).count() > 1 {
+                return Err(format!("told of {who:?} more than once in one wait: {told:x?}"));
+            }
+            if alone && who.iter().all(|k| self.believed[k].spent && !self.believed[k].doubtful) {
+                return Err(format!("told {bits:#x} of {who:?} a second time"));
+            }
+            let there = who.iter().fold(0, |b, k| b | self.ready(k.0) & self.believed[k].events);
+            if bits & (IN | OUT) & !there != 0 && who.len() == 1 {
+                return Err(format!("told {bits:#x} of {who:?}, which has {there:#x}"));
+            }
+        }
+        let mut missing = Vec::new();
+        let keys: Vec<Key> = self.believed.keys().copied().collect();
+        let of_value = |data| self.believed.values().filter(|reg| reg.data == data).count();
+        let shared: Vec<u64> = told.iter().map(|e| e.1).filter(|&data| of_value(data) > 1).collect();
+        for key in keys {
+            let bits = self.ready(key.0) & self.believed[&key].events;
+            let reg = self.believed.get_mut(&key).unwrap();
+            if bits == 0 || reg.spent || reg.events & ET != 0 && !reg.edge {
+                continue;
+            }
+            let heard = told.iter().filter(|e| e.1 == reg.data).fold(0, |b, e| b | e.0);
+            reg.doubtful |= heard != 0 && shared.contains(&reg.data);
+            if heard & bits != 0 {
+                reg.edge = false;
+                reg.spent = reg.events & ONESHOT != 0;
+            }
+            // With something to read the program finds the end itself.
+            let bits = if heard & IN != 0 { bits & !ALWAYS } else { bits };
+            if heard & bits != bits {
+                missing.push((key, bits, heard, *reg));
+            }
+        }
+        match (all, missing.first()) {
+            (Some(()), Some(m)) => Err(format!("not told: {m:x?} of {told:x?}")),
+            _ => Ok(()),
+        }
+    }
+}
