@@ -8,7 +8,7 @@ use dp_edge::sys::raw;
 
 use super::*;
 use crate::testing::{receive, send, Pair};
-use crate::{epoll, ops, wait};
+use crate::{epoll, life, ops, wait};
 
 /// A sender whose receiver has become somebody who knows no channels, while the kernel had no room; and how many bytes it has.
 fn owes() -> (Pair, usize) {
@@ -194,4 +194,25 @@ fn a_set_finds_what_was_lost_while_something_is_owed() {
     fdtable::set(set, Entry::None);
     epoll::close(set, n);
     raw::close(set);
+}
+
+/// The number of a connection is closed by another thread, which puts something else there, and the connection has another number yet:
+/// whoever had found it just before that puts nothing into what is there now.
+#[test]
+fn what_is_owed_does_not_go_to_what_has_the_number_by_now() {
+    let (pair, _) = owes();
+    let to = pair.client;
+    // SAFETY: numbers.
+    let copy = unsafe { libc::fcntl(to.fd, libc::F_DUPFD_CLOEXEC, 3) };
+    life::copied(to.fd, copy, None);
+    let [near, far] = raw::socket_pair().expect("a pair");
+    // SAFETY: numbers.
+    assert_eq!(life::in_one_step(to.fd, None, || unsafe { libc::dup2(near, to.fd) }), to.fd);
+    to.follow_if_left();
+    let mut byte = 0u8;
+    // SAFETY: a byte.
+    assert_eq!(unsafe { raw::recv(far, &mut byte, 1, libc::MSG_DONTWAIT) }, Err(libc::EAGAIN));
+    assert!(to.has(Conn::OWES));
+    fdtable::clear(copy);
+    [copy, near, far].into_iter().for_each(raw::close);
 }
