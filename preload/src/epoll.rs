@@ -162,7 +162,10 @@ impl Place {
         if let Some(locked) = self.lock_soon(index) {
             locked.once(|set, w| match self.robbed.swap(0, Ordering::AcqRel) {
                 0 => {}
-                SEVERAL => set.bell_was_taken(None, w),
+                SEVERAL => {
+                    set.bell_was_taken(None, w);
+                    w.wake_without_channels(set);
+                }
                 conn => set.bell_was_taken(Some(conn - 1), w),
             });
         }
@@ -327,6 +330,16 @@ pub fn bell_was_taken(conn: u32) {
             p.wake_robbed_now(i);
         }
     });
+}
+
+/// Wakes who sleeps in the sets of this process, for something that is of none of them. The caller may have a connection's lock, as in
+/// [`bell_was_taken`].
+#[cold]
+pub fn wake_sleepers() {
+    for (i, p) in begun() {
+        p.robbed.store(SEVERAL, Ordering::SeqCst);
+        p.wake_robbed_now(i);
+    }
 }
 
 /// What connection `conn` has is an edge anew.

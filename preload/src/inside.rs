@@ -88,6 +88,8 @@ static SINGLE: AtomicPtr<AtomicU8> = AtomicPtr::new(core::ptr::null_mut());
 thread_local! {
     /// This thread's place, plus one, and the thread number that it was claimed with.
     static MINE: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+    /// The number that this thread is about to close.
+    static CLOSES: Cell<i32> = const { Cell::new(-1) };
 }
 
 /// Finds what tells whether the process has one thread.
@@ -359,20 +361,24 @@ fn keep(fd: i32, word: u32, last: bool, from: u64) -> bool {
     })
 }
 
-/// Whether `fd`, which stood for `c` when it was read, has come to stand for another connection, or was closed, and the
-/// file kept under another number.
+/// Whether `fd`, which stood for `c` when it was read, stands for it no more: nobody is to make a call on it for the sake of `c`.
+/// It is another connection's, or was closed, or is just being closed, and may be any file's by now. Whoever closes it knows better
+/// ([`closes`]); where there is one thread, a handler may have, inside a call that goes by the number as the kernel's own would; and
+/// without a number, or a table, nobody is asked.
 pub fn is_another(fd: i32, family: Family, c: &Conn) -> bool {
-    let is = |i: u32| core::ptr::eq(family.conn(i), c);
-    fdtable::conn_inside(fd).map_or_else(|| keeps_elsewhere(fd, is), |i| !is(i))
+    match fdtable::conn_inside(fd) {
+        Some(i) => !core::ptr::eq(family.conn(i), c),
+        None => fdtable::covers(fd) && !alone() && CLOSES.get() != fd,
+    }
 }
 
-/// Whether an open file whose connection `is` the one asked for is kept under another number than `fd`.
-fn keeps_elsewhere(fd: i32, is: impl Fn(u32) -> bool) -> bool {
-    let kept = |k: &Kept| {
-        let conn = fdtable::conn_of(k.word.load(Ordering::Acquire));
-        conn.is_some_and(&is) && k.fd.load(Ordering::Relaxed) != fd
-    };
-    COUNT.load(Ordering::SeqCst) != 0 && FILES.iter().any(kept)
+/// Does `f`, in which this thread closes the number `fd`, whose entry says that it is changed: it is still the connection's for this
+/// thread, until `f` is over.
+pub fn closes<R>(fd: i32, f: impl FnOnce() -> R) -> R {
+    CLOSES.set(fd);
+    let result = f();
+    CLOSES.set(-1);
+    result
 }
 
 /// Keeps the open file behind `fd`. False: there is no room for it.

@@ -79,15 +79,17 @@ pub fn in_one_step(fd: i32, yields: Option<&dyn Fn()>, real: impl FnOnce() -> i3
     let closing = Closing::begin(&state);
     let rc = match fdtable::change(fd) {
         Some(word) => {
-            if let Some(i) = let_fall(fd, word, closing) {
-                end(fd, i);
-            }
-            if let Some(yields) = yields.filter(|_| !is_quiet(fd, conn, word)) {
-                yields();
-            }
-            // A close that lingers goes on behind the step: nobody waits for that.
-            let lingering = if raw::lingers_at_close(fd) { own::copy(fd) } else { None };
-            let rc = real();
+            let (rc, lingering) = inside::closes(fd, || {
+                if let Some(i) = let_fall(fd, word, closing) {
+                    end(fd, i);
+                }
+                if let Some(yields) = yields.filter(|_| !is_quiet(fd, conn, word)) {
+                    yields();
+                }
+                // A close that lingers goes on behind the step: nobody waits for that.
+                let lingering = if raw::lingers_at_close(fd) { own::copy(fd) } else { None };
+                (real(), lingering)
+            });
             fdtable::changed(fd, word);
             if let Some(copy) = lingering {
                 raw::set_blocked_signals(blocked);

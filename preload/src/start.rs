@@ -6,7 +6,8 @@ use core::sync::atomic::Ordering;
 use dp_rules::config::log::Level;
 use dp_rules::config::{self, environment, slips};
 
-use crate::{epoll, fdtable, groups, inside, life, log, lost, rules, state};
+use crate::tx::owed;
+use crate::{epoll, fdtable, groups, inside, life, log, lost, rules, state, wait};
 
 #[ctor::ctor(unsafe)]
 fn start() {
@@ -83,6 +84,7 @@ fn prepare() {
     log::keep();
     let _ = (inside::ENDS.set(life::end), state::MAKES_ROOM.set(|family| life::dead::clear(family, true)));
     let _ = groups::WAKES.set(epoll::bell_was_taken);
+    let _ = owed::WAKES.set(wait::wake_sleepers);
     life::register();
     state::ON.store(true, Ordering::Release);
     log::started(&from);

@@ -14,8 +14,9 @@ use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::inside::Inside;
+use crate::tx::owed;
 use crate::walk::Walk;
-use crate::{epoll, fdtable, groups, own, state};
+use crate::{epoll, fdtable, groups, own, state, wait};
 
 /// What the constructor does, as far as tests need it.
 pub fn start() {
@@ -23,6 +24,7 @@ pub fn start() {
     START.call_once(|| {
         assert!(state::prepare_self() && fdtable::prepare(), "no memory for tables");
         let _ = groups::WAKES.set(epoll::bell_was_taken);
+        let _ = owed::WAKES.set(wait::wake_sleepers);
         own::family_or_make().expect("a family");
         state::member().expect("a place in it");
         state::ON.store(true, Ordering::Release);

@@ -474,8 +474,11 @@ impl Channel {
         state::count(why);
         events::reset(self, why);
         self.kill_slot();
-        // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call.
-        tcp::disconnect(self.fd);
+        // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call. What has the number by
+        // now is not to pay for it.
+        if !inside::is_another(self.fd, self.family, self) {
+            tcp::disconnect(self.fd);
+        }
         // From here on the kernel answers; nothing of the peer's is looked at again.
         self.set_stage(Stage::Plain);
     }

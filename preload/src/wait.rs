@@ -31,6 +31,13 @@ pub fn involves(fds: &[pollfd]) -> bool {
     })
 }
 
+/// Wakes this process's threads that sleep in polls, selects and epoll sets, as far as there is something by which each can be woken,
+/// for something that is of no descriptor of theirs. The caller may have a connection's lock.
+pub fn wake_sleepers() {
+    event::wake_sleepers();
+    epoll::wake_sleepers();
+}
+
 /// What the kernel says of a list of which it knows all; `sleeps`: the call may wait. `None`: it does not, or this is not to sleep
 /// for long.
 pub fn by_kernel(fds: &[pollfd], sleeps: bool, kernel: impl FnOnce() -> i32) -> Option<i32> {

@@ -46,8 +46,14 @@ impl Channel {
 
     /// The same; without `ask`, the kernel is not asked for FIN or error: the caller's sleep finds out.
     pub(super) fn settle_and(&self, arm: bool, ask: bool) -> Settled {
-        let rx = self.receiving();
-        let settled = self.as_receiver(|| self.settle_locked(&rx, arm, ask)).unwrap_or(Settled::Busy);
+        let settle = || {
+            // Who polls is in no call on the connection, and may find another one in the same entry by now.
+            match self.stage() {
+                Stage::Unused | Stage::Candidate | Stage::Offered => Settled::Busy,
+                _ => self.settle_locked(&self.receiving(), arm, ask),
+            }
+        };
+        let settled = self.as_receiver(settle).unwrap_or(Settled::Busy);
         // A bell that was drained may have been the one that says so.
         self.follow_if_left();
         settled

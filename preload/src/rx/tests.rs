@@ -12,7 +12,7 @@ use dp_edge::ring;
 
 use super::*;
 
-use crate::state;
+use crate::{life, state};
 use crate::testing::{receive, send, Pair};
 
 /// What a hook does first; `None`: the long way.

@@ -20,8 +20,8 @@ use dp_edge::sys::raw;
 use self::room::Room;
 use super::owed;
 use crate::channel::Channel;
-use crate::kept;
 use crate::walk::Walk;
+use crate::{inside, kept};
 
 mod room;
 
@@ -66,6 +66,8 @@ impl Channel {
                 owed::note();
                 return self.ends_by_a_reset();
             }
+            // Whoever has another number for it goes on.
+            Err(libc::ESTALE) => return owed::note(),
             Err(libc::EBADMSG) => {
                 self.reset_by(Reason::Corrupt);
                 self.error.store(libc::ECONNRESET as u32, Ordering::Relaxed);
@@ -95,7 +97,8 @@ const LONGEST: usize = 4096;
 const LITTLE: usize = 256;
 
 impl Channel {
-    /// EAGAIN: the socket takes no more. EBADMSG: the ring does not hold what was put there.
+    /// EAGAIN: the socket takes no more. EBADMSG: the ring does not hold what was put there. ESTALE: the number is the connection's no
+    /// more. A close waits a moment for whoever has the sender's lock, so that is asked before each piece.
     fn put_rest(&self, out: &End) -> Result<(), i32> {
         // SAFETY: not more than there is, and any bytes are bytes.
         let long = |place| self.put_rest_by(out, unsafe { core::slice::from_raw_parts_mut(place, LONGEST) });
@@ -118,6 +121,9 @@ impl Channel {
                     Ok(n) if n > 0 => n,
                     _ => return Err(libc::EBADMSG),
                 };
+            if inside::is_another(self.fd, self.family, self) {
+                return Err(libc::ESTALE);
+            }
             // SAFETY: the buffer.
             let sent = match unsafe { raw::send(self.fd, buf.as_ptr(), n, PIECE) } {
                 Ok(sent) => sent,

@@ -62,11 +62,16 @@ impl Channel {
 
     /// If the peer left, follows it. Cheap when it did not; called where a bell may mean just that.
     pub fn follow_if_left(&self) {
-        // Only a live one has an edge to look at.
-        let follows = || self.has(Conn::OWES) || !self.has(Conn::TX_TCP) && self.sending().word.is_raw();
-        if self.stage() == Stage::Live && follows() {
-            // A signal handler inside our own send leaves that to the send's end.
-            self.as_sender(|| self.follow(&self.sending()));
+        let follows = || {
+            // Only a live one has an edge to look at.
+            self.stage() == Stage::Live
+                && (self.has(Conn::OWES) || !self.has(Conn::TX_TCP) && self.sending().word.is_raw())
+        };
+        // A signal handler inside our own send leaves that to the send's end. Asked again under the lock: a caller that is in no call
+        // on the connection, as one that polls it, may find another one in the same entry by then.
+        let follow = || follows().then(|| self.follow(&self.sending()));
+        if follows() {
+            self.as_sender(follow);
         }
     }
 

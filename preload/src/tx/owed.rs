@@ -2,11 +2,14 @@
 //! and a wait in which nothing comes makes none. So while there may be such connections, waits for a descriptor look after them now and
 //! then. Who takes what is owed need not send anything before all of it is there.
 //!
-//! Two sleeps do not. Nobody wakes a thread for this that has slept since before there was something: it looks when it is awake for
-//! any other reason, where a channel is in its list or set after 64 seconds at the latest. And [`ANY`] is one process's: a relative hears
-//! of what another one owes when it uses the connection, or polls it.
+//! A thread that has slept since before there was something is woken ([`WAKES`]): the one that began to owe may go elsewhere, as a worker
+//! does that waits for the next piece of work. Not all can be: not who sleeps in a poll or select of what is no channel, or of more than a
+//! few, nor in a set that was inherited by a fork; they look when they are awake for any other reason, where a channel is in the list or
+//! set after 64 seconds at the latest. And [`ANY`] is one process's: a relative hears of what another one owes when it uses the
+//! connection, or polls it.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{fence, AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use dp_channel::family::{Conn, Family, Stage};
 
@@ -24,10 +27,20 @@ const REST: u64 = 100_000_000;
 static ANY: AtomicBool = AtomicBool::new(false);
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 
+/// What wakes this process's threads that sleep in epoll_wait, poll and select. Those stand on what is here.
+pub static WAKES: OnceLock<fn()> = OnceLock::new();
+
 /// There is one.
 pub(super) fn note() {
     // It is written once more: whoever takes the flag back sees what was said before.
-    ANY.swap(true, Ordering::AcqRel);
+    if ANY.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    // Whoever says later that he sleeps asks again for how long.
+    fence(Ordering::SeqCst);
+    if let Some(wake) = WAKES.get() {
+        wake();
+    }
 }
 
 /// Whether there may be some, so that a wait must not sleep for long.

@@ -135,6 +135,14 @@ impl Event {
     }
 }
 
+/// Wakes who sleeps by an event, for something that is of none of its descriptors.
+#[cold]
+pub fn wake_sleepers() {
+    for fd in TABLE.iter().filter(|e| e.sleeper.load(Ordering::SeqCst) != 0).filter_map(Event::fd) {
+        raw::signal_event(fd);
+    }
+}
+
 /// In a forked child: threads of the parent may have been in polls. Their events are given up when the child makes its
 /// own.
 pub fn inherited() {

@@ -1,6 +1,6 @@
 //! What a poll's decisions reach: the kernel, and the channels (`dp_channel::poll::World`).
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{fence, Ordering};
 
 use dp_channel::family::{Conn, Family, Stage};
 use dp_channel::poll::{self, Lookup, World, IN};
@@ -221,7 +221,12 @@ impl<K: Fn(&mut [pollfd], i64) -> Result<i32, i32>> World for Ground<'_, K> {
 
     fn sleep(&mut self, fds: &mut [pollfd], timeout: i64) -> Result<i32, i32> {
         match self.event {
-            Some(event) => event.poll(fds, |fds| (self.kernel)(fds, timeout)),
+            Some(event) => {
+                // Whoever began to owe something before the event was taken has woken nobody by it.
+                fence(Ordering::SeqCst);
+                let timeout = owed::limits(timeout);
+                event.poll(fds, |fds| (self.kernel)(fds, timeout))
+            }
             None => (self.kernel)(fds, timeout),
         }
     }

@@ -254,6 +254,11 @@ impl Set {
         self.special == 0
     }
 
+    /// Whether a connection is registered.
+    pub fn has_connections(&self) -> bool {
+        (0..self.rows.high()).any(|r| self.conn_of(r).is_some())
+    }
+
     /// Hot connections.
     pub fn hot(&self) -> usize {
         self.hot.len()

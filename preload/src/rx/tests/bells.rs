@@ -133,3 +133,32 @@ fn a_bell_that_a_receiver_took_before_it_ended_is_counted_after_a_half_close() {
         }
     }
 }
+
+/// A number that a poll has looked up is closed by another thread, and stands for something else: the bells that were counted are none
+/// of the bytes that lie there.
+#[test]
+fn bells_are_not_taken_from_what_has_the_number_by_now() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+    assert_eq!(from.settle(true), Settled::Quiet);
+    assert!(to.sending().word.count_bell());
+    // Another number keeps the connection what it is.
+    // SAFETY: numbers.
+    let copy = unsafe { libc::fcntl(from.fd, libc::F_DUPFD_CLOEXEC, 3) };
+    life::copied(from.fd, copy, None);
+    let [near, far] = raw::socket_pair().expect("a pair");
+    let byte = b'x';
+    // SAFETY: a byte.
+    assert_eq!(unsafe { raw::send(far, &byte, 1, 0) }, Ok(1));
+    let put = || {
+        // SAFETY: numbers.
+        unsafe { libc::dup2(near, from.fd) }
+    };
+    assert_eq!(life::in_one_step(from.fd, None, put), from.fd);
+    assert_eq!(from.settle(true), Settled::Busy);
+    assert_eq!(raw::queued(near), Ok(1));
+    fdtable::clear(copy);
+    [copy, near, far].into_iter().for_each(raw::close);
+}

@@ -8,7 +8,7 @@ use dp_edge::sys::raw;
 
 use super::*;
 use crate::testing::{receive, send, Pair};
-use crate::{epoll, ops, wait};
+use crate::{epoll, life, ops, wait};
 
 /// A sender whose receiver has become somebody who knows no channels, while the kernel had no room; and how many bytes it has.
 fn owes() -> (Pair, usize) {
@@ -194,4 +194,88 @@ fn a_set_finds_what_was_lost_while_something_is_owed() {
     fdtable::set(set, Entry::None);
     epoll::close(set, n);
     raw::close(set);
+}
+
+/// A wait that began before there was something to pay, in a thread that nothing else wakes for `rest`: another thread begins to owe,
+/// and goes elsewhere. `waits` lasts until its descriptor, which is no channel, has a byte.
+fn sleeps_since_before(rest: Duration, waits: impl FnOnce(i32) + Send) {
+    let mut pipe = [0; 2];
+    // SAFETY: room for two.
+    assert_eq!(unsafe { libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+    thread::scope(|s| {
+        s.spawn(|| waits(pipe[0]));
+        thread::sleep(rest);
+        let (pair, full) = owes();
+        let from = pair.server;
+        let (mut came, until) = (0, Instant::now() + Duration::from_secs(2));
+        let mut room = vec![0u8; 1 << 20];
+        while came < full + 1000 && Instant::now() < until {
+            // SAFETY: the room.
+            match unsafe { raw::recv(from.fd, room.as_mut_ptr(), room.len(), libc::MSG_DONTWAIT) } {
+                Ok(n) => came += n,
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        // SAFETY: a byte.
+        assert_eq!(unsafe { libc::write(pipe[1], [1u8].as_ptr().cast(), 1) }, 1);
+        assert!(came >= full + 1000, "{came} bytes of {full} and 1000");
+    });
+    pipe.into_iter().for_each(raw::close);
+}
+
+/// Of a set in which there is no channel nobody tells anything, and no net is cast.
+#[test]
+fn a_thread_that_sleeps_in_a_set_already_puts_on_tcp_what_another_begins_to_owe() {
+    sleeps_since_before(Duration::from_millis(300), |fd| {
+        // SAFETY: a number.
+        let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        let n = epoll::born(set).expect("room");
+        let mut events = [libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 }; 2];
+        assert_eq!(epoll::ctl(set, libc::EPOLL_CTL_ADD, fd, Some(events[0])), Some(Ok(())));
+        let sleeps = |set, events: *mut libc::epoll_event, max, ns| {
+            // SAFETY: the array above.
+            Ok(unsafe { libc::epoll_wait(set, events, max, ms(ns)) })
+        };
+        assert_eq!(epoll::wait(set, n, events.as_mut_ptr(), 2, -1, true, sleeps), Some(Ok(1)));
+        fdtable::set(set, Entry::None);
+        epoll::close(set, n);
+        raw::close(set);
+    });
+}
+
+/// The third net of a poll, which is cast after seven seconds, comes too late.
+#[test]
+fn a_thread_that_sleeps_in_a_poll_already_puts_on_tcp_what_another_begins_to_owe() {
+    let pair = Pair::live();
+    let c = pair.server;
+    c.link.store(1 << 32 | 1, Ordering::Relaxed);
+    sleeps_since_before(Duration::from_millis(3500), |fd| {
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let poll = |fds: &mut [libc::pollfd], ns| {
+            // SAFETY: as many as there are.
+            Ok(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as _, ms(ns)) })
+        };
+        assert_eq!(wait::poll(&mut [entry(c.fd), entry(fd)], -1, true, poll), Ok(1));
+    });
+}
+
+/// The number of a connection is closed by another thread, which puts something else there, and the connection has another number yet:
+/// whoever had found it just before that puts nothing into what is there now.
+#[test]
+fn what_is_owed_does_not_go_to_what_has_the_number_by_now() {
+    let (pair, _) = owes();
+    let to = pair.client;
+    // SAFETY: numbers.
+    let copy = unsafe { libc::fcntl(to.fd, libc::F_DUPFD_CLOEXEC, 3) };
+    life::copied(to.fd, copy, None);
+    let [near, far] = raw::socket_pair().expect("a pair");
+    // SAFETY: numbers.
+    assert_eq!(life::in_one_step(to.fd, None, || unsafe { libc::dup2(near, to.fd) }), to.fd);
+    to.follow_if_left();
+    let mut byte = 0u8;
+    // SAFETY: a byte.
+    assert_eq!(unsafe { raw::recv(far, &mut byte, 1, libc::MSG_DONTWAIT) }, Err(libc::EAGAIN));
+    assert!(to.has(Conn::OWES));
+    fdtable::clear(copy);
+    [copy, near, far].into_iter().for_each(raw::close);
 }
