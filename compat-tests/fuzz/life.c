@@ -10,6 +10,8 @@
 
 #define THREADS 16
 #define CHILDREN 8
+// How often it is looked whether another program has ended, every half a millisecond.
+#define PATIENCE 1200
 
 static struct thread {
     char text[12];
@@ -88,6 +90,21 @@ static void join_thread(struct line *line) {
         if (strcmp(threads[i].text, word(line, 1))) continue;
         for (long waited = 0; !atomic_load(&threads[i].done) && waited < number(line, 2, 60); waited++) usleep(1000);
         return say(line, "%s", atomic_load(&threads[i].done) ? threads[i].line.result : "blocked");
+    }
+    say(line, "unnamed");
+}
+
+// cancel T: ends a thread inside its operation
+static void cancel_thread(struct line *line) {
+    for (int i = thread_count - 1; i >= 0; i--) {
+        struct thread *thread = &threads[i];
+        if (strcmp(thread->text, word(line, 1))) continue;
+        void *result = NULL;
+        if (atomic_load(&thread->done) > 1) return say(line, "joined");
+        pthread_cancel(thread->id);
+        pthread_join(thread->id, &result);
+        atomic_store(&thread->done, 2);
+        return say(line, "%s", result == PTHREAD_CANCELED ? "cancelled" : thread->line.result);
     }
     say(line, "unnamed");
 }
@@ -179,8 +196,73 @@ static void wait_child(struct line *line) {
     say(line, WIFSIGNALED(status) ? "killed %d" : "exited %d", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
+// headfrom NAME N [bare]: another program takes so many bytes from it; headto NAME N [bare]: puts them there. bare: without our
+// environment. It is killed if it has not ended soon
+static void another_program(struct line *line) {
+    int takes = !strcmp(word(line, 0), "headfrom"), bare = !strcmp(word(line, 3), "bare"), ends[2], status = 0;
+    struct name name = {.fd = -1};
+    if (find(word(line, 1))) name = *find(word(line, 1));
+    size_t length = (size_t)number(line, 2, 1), have = 0;
+    char *bytes = malloc(length + 1), count[24];
+    snprintf(count, sizeof count, "%zu", length);
+    if (pipe2(ends, O_CLOEXEC)) return say(line, "failed");
+    pid_t pid = fork();
+    if (pid == 0) {
+        char *arguments[] = {"head", "-c", count, NULL}, *none[] = {NULL};
+        int in = takes ? name.fd : ends[0], out = takes ? ends[1] : name.fd;
+        if (dup2(in, 0) < 0 || dup2(out, 1) < 0) _exit(95);
+        signal(SIGPIPE, SIG_DFL);
+        if (bare)
+            execve("/usr/bin/head", arguments, none);
+        else
+            execv("/usr/bin/head", arguments);
+        _exit(96);
+    }
+    close(ends[takes]);
+    if (!takes) {
+        fill(name.stream, bytes, length, 0);
+        void (*former)(int) = signal(SIGPIPE, SIG_IGN);
+        ssize_t n = write(ends[1], bytes, length);
+        signal(SIGPIPE, former);
+        close(ends[1]);
+        have = n > 0 ? (size_t)n : 0;
+    }
+    for (int waited = 0;; waited++) {
+        struct pollfd one = {ends[0], POLLIN, 0};
+        if (takes && have < length && poll(&one, 1, 1) == 1) {
+            ssize_t n = read(ends[0], bytes + have, length - have);
+            if (n > 0) have += (size_t)n;
+        }
+        pid_t ended = waitpid(pid, &status, waited > PATIENCE ? 0 : WNOHANG);
+        if (ended == pid) break;
+        if (waited == PATIENCE) kill(pid, SIGKILL);
+        usleep(500);
+    }
+    while (takes && have < length) {
+        ssize_t n = read(ends[0], bytes + have, length - have);
+        if (n <= 0) break;
+        have += (size_t)n;
+    }
+    if (takes) close(ends[0]);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        say(line, "blocked");
+    else if (WIFSIGNALED(status))
+        say(line, "killed %d", WTERMSIG(status));
+    else if (WEXITSTATUS(status))
+        say(line, "exited %d", WEXITSTATUS(status));
+    else
+        say(line, "%zu", have);
+    if (takes)
+        check(line, name.stream, bytes, have, 1);
+    else if (WIFEXITED(status) && !WEXITSTATUS(status) && name.stream)
+        atomic_fetch_add(&name.stream->sent, have);
+    free(bytes);
+}
+
 int run_life(struct line *line) {
     const char *what = word(line, 0);
+    if (!strcmp(what, "cancel")) return cancel_thread(line), 1;
+    if (!strcmp(what, "headfrom") || !strcmp(what, "headto")) return another_program(line), 1;
     if (!strcmp(what, "thread")) return start_thread(line), 1;
     if (!strcmp(what, "join")) return join_thread(line), 1;
     if (!strcmp(what, "fork")) return do_fork(line), 1;

@@ -178,7 +178,7 @@ static void rounds(struct line *line) {
     say(line, "complete");
 }
 
-// poll MS NAME:EVENTS...
+// poll|ppoll MS NAME:EVENTS...
 static void poll_many(struct line *line) {
     struct pollfd list[WORDS];
     nfds_t count = 0;
@@ -190,7 +190,10 @@ static void poll_many(struct line *line) {
         list[count].fd = fd_of(line->word[at]);
         list[count++].revents = 0;
     }
-    say_result(line, poll(list, count, (int)number(line, 1, 10)));
+    long limit = number(line, 1, 10);
+    struct timespec time = {limit / 1000, limit % 1000 * 1000000};
+    int ppolls = !strcmp(word(line, 0), "ppoll");
+    say_result(line, ppolls ? ppoll(list, count, &time, NULL) : poll(list, count, (int)limit));
     for (nfds_t i = 0; i < count; i++) {
         say(line, " ");
         // poll's bits are epoll's, and POLLNVAL.
@@ -264,7 +267,7 @@ int run_wait(struct line *line) {
         return wait_once(line), 1;
     if (!strcmp(what, "etpump")) return pump(line), 1;
     if (!strcmp(what, "rounds")) return rounds(line), 1;
-    if (!strcmp(what, "poll")) return poll_many(line), 1;
+    if (!strcmp(what, "poll") || !strcmp(what, "ppoll")) return poll_many(line), 1;
     if (!strcmp(what, "select")) return select_many(line), 1;
     if (!strcmp(what, "badctl")) return bad_controls(line), 1;
     if (!strcmp(what, "manysets")) return many_sets(line), 1;

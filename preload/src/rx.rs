@@ -348,7 +348,7 @@ impl Channel {
                 Ok(1)
             } else if signals::came() && (sum > 0 || signals::interrupted() || sleeps.have_limit(&c)) {
                 // No handler restarts what has a part, or a time limit (signal(7)).
-                Err(libc::EINTR)
+                Err(sleeps.ended_by_handler(&c))
             } else if c.has(Conn::OWES) {
                 // What it waits for may be the answer to that.
                 behind::wait_for_either(c.fd, sleeps.began()).map(|()| 1)

@@ -8,6 +8,7 @@
 mod back;
 pub mod behind;
 mod bell;
+mod chaos;
 pub mod gone;
 mod kernel;
 pub mod left;
@@ -109,7 +110,7 @@ impl Channel {
             if want > 0
                 && tail.reserve(ring.count(), whole, &tx.rx.cursor).is_ok()
                 && self.listens(&tx, tail.pos)
-                && (self.is_suspected() || !self.chaos())
+                && (self.is_suspected() || !self.is_left_to_chaos())
             {
                 match stream::push(&ring, &mut tail, &tx.rx.cursor, w) {
                     Ok(n) => {
@@ -140,17 +141,6 @@ impl Channel {
         if !of_the_call.contains(&e) {
             self.error.store(e as u32, Ordering::Relaxed);
         }
-    }
-
-    /// Forced hand-backs at pseudo-random positions (`DP_CHAOS`), for tests.
-    #[inline(always)]
-    fn chaos(&self) -> bool {
-        let seed = state::CHAOS.load(Ordering::Relaxed);
-        if seed == 0 {
-            return false;
-        }
-        let n = self.tx_full.fetch_add(1, Ordering::Relaxed).wrapping_add(seed).wrapping_mul(0x9e37_79b9);
-        (n >> 13) % 7 == 0
     }
 
     /// A whole send on a connection that may be live.
@@ -301,7 +291,7 @@ impl Channel {
             }
             return Ok(Then::Kernel(0));
         }
-        if ring && self.chaos() {
+        if ring && self.is_forced_back() {
             // Now and then the way to a longer ring.
             match self.back.load(Ordering::Relaxed) % 8 {
                 3 => self.set(Conn::NARROW),
@@ -335,6 +325,9 @@ impl Channel {
             self.widen(tx, &mut tail);
         }
         while w.left() > 0 {
+            if sent > 0 && self.is_forced_back() {
+                break;
+            }
             match stream::push(&tx.ring(), &mut tail, &tx.rx.cursor, w) {
                 Ok(n) => {
                     sent += n;

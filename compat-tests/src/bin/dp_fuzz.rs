@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use clap::Parser;
 use compat_tests::fuzz::generate::generate;
 use compat_tests::fuzz::interpreter::interpreter;
+use compat_tests::fuzz::script::{Line, Who};
 use compat_tests::fuzz::shrink::shrink;
 use compat_tests::fuzz::{Difference, Script, Shimmed, Tools, Verdict};
 use compat_tests::programs::target_dir;
@@ -33,6 +34,9 @@ struct Options {
     /// Only this shape of script (ends, pump, edges, wild, ...)
     #[arg(long)]
     shape: Option<String>,
+    /// Settings of the shim in all scripts, as DP_SPIN=0; DP_CHAOS= alone: by each script's own number
+    #[arg(long, num_args = 1.., value_name = "NAME=VALUE")]
+    with: Vec<String>,
     /// Stop after so many differences
     #[arg(long, default_value_t = 5)]
     most: usize,
@@ -128,8 +132,7 @@ fn fuzz(options: &Options, tools: &Tools) -> ExitCode {
     let first = options.seed.unwrap_or(clock);
     let count = options.count.unwrap_or(u64::MAX);
     if options.print {
-        (0..options.count.unwrap_or(1))
-            .for_each(|at| println!("{}", generate(first + at, options.shape.as_deref())));
+        (0..options.count.unwrap_or(1)).for_each(|at| println!("{}", script(options, first + at)));
         return ExitCode::SUCCESS;
     }
     eprintln!("dp_fuzz: from seed {first}");
@@ -170,6 +173,18 @@ fn fuzz(options: &Options, tools: &Tools) -> ExitCode {
     ExitCode::from(u8::from(differ > 0))
 }
 
+/// The script of a seed, with the settings that all are to have.
+fn script(options: &Options, seed: u64) -> Script {
+    let mut script = generate(seed, options.shape.as_deref());
+    for setting in &options.with {
+        let (name, _) = setting.split_once('=').unwrap_or((setting, ""));
+        let value = if setting == "DP_CHAOS=" { (seed % 100_000 + 1).to_string() } else { String::new() };
+        script.0.retain(|line| !(line.word(0) == "env" && line.word(1).starts_with(name)));
+        script.0.insert(0, Line::new(Who::Nobody, &format!("env {setting}{value}")));
+    }
+    script
+}
+
 fn summary(tally: &Tally, start: Instant) -> String {
     let load = |number: &AtomicU64| number.load(Ordering::Relaxed);
     let passed = start.elapsed().as_secs_f64();
@@ -184,7 +199,7 @@ fn summary(tally: &Tally, start: Instant) -> String {
 }
 
 fn try_seed(options: &Options, tools: &Tools, seed: u64, tally: &Tally) {
-    let script = generate(seed, options.shape.as_deref());
+    let script = script(options, seed);
     let native = tools.run(&script, Shimmed::NONE);
     tally.scripts.fetch_add(1, Ordering::Relaxed);
     tally.runs.fetch_add(1, Ordering::Relaxed);

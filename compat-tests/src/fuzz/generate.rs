@@ -9,8 +9,10 @@ use super::shapes::{pick, size, ALL, EARLY};
 pub fn generate(seed: u64, shape: Option<&str>) -> Script {
     let mut rng = Rng::with_seed(seed);
     let mut script = Script::default();
+    if rng.u32(..4) == 0 {
+        script.add(Who::Nobody, format!("env DP_CHAOS={}", rng.u32(1..1000)));
+    }
     if rng.u32(..5) == 0 {
-        let chaos = format!("DP_CHAOS={}", rng.u32(1..1000));
         let settings = [
             "DP_SPIN=1000000",
             "DP_SPIN=1000000",
@@ -18,7 +20,6 @@ pub fn generate(seed: u64, shape: Option<&str>) -> Script {
             "DP_RING=4096",
             "DP_RING=1048576",
             "DP_LOG=/dev/null:debug",
-            &chaos,
         ];
         script.add(Who::Nobody, format!("env {}", pick(&mut rng, &settings)));
     }

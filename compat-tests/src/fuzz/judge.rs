@@ -39,9 +39,9 @@ fn overlaps(script: &Script) -> bool {
     let moves = |words: &[String]| {
         words.iter().fold(0, |moves, word| match word.as_str() {
             "send" | "write" | "writev" | "sendmsg" | "sendmmsg" | "sendfile" | "spliceto" | "sendall"
-            | "trickle" | "sendto" | "pwritev2" => moves | SEND,
+            | "trickle" | "sendto" | "pwritev2" | "headto" => moves | SEND,
             "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" | "recvctl" | "splicefrom" | "drain"
-            | "etpump" | "recvfrom" | "preadv2" | "sendfilefrom" => moves | RECEIVE,
+            | "etpump" | "recvfrom" | "preadv2" | "sendfilefrom" | "headfrom" => moves | RECEIVE,
             "warm" | "echo" | "rounds" => SEND | RECEIVE,
             _ => moves,
         })

@@ -6,6 +6,7 @@ use super::script::{Script, Who};
 
 mod rare;
 mod sets;
+mod switches;
 mod waits;
 
 pub use self::sets::EARLY;
@@ -71,6 +72,10 @@ pub const ALL: &[(&str, Shape)] = &[
     ("ended-under", waits::ended_under),
     ("bands", waits::bands),
     ("replaced-sets", waits::replaced_sets),
+    ("switched", switches::switched),
+    ("switched", switches::switched),
+    ("cancelled", switches::cancelled),
+    ("executed", switches::executed),
 ];
 
 /// One side goes, in any way; the other goes on.

@@ -42,8 +42,10 @@ fn long_streams_survive_random_switching() {
 fn tasks_and_threads_survive_their_races() {
     let _turn = product::alone();
     let kinds = [("reactor", "4", "8192"), ("reactor", "24", "512"), ("oneshot", "24", "512")];
-    let combo = Combo { warm: 0, ..Combo::shimmed() };
     for run in 0..if product::long() { 600 } else { 12 } {
+        // Every other time with switches in between.
+        let chaos = (run % 2 == 1).then_some(run as u32);
+        let combo = Combo { warm: 0, chaos, ..Combo::shimmed() };
         let (mode, connections, kib) = kinds[run % kinds.len()];
         let pair = Pair::c("reactor").arg(mode).arg(connections).arg(kib);
         for ended in pair.run(&combo) {
@@ -91,10 +93,12 @@ fn races_of_other_kinds_end_well() {
         let seed = random.below(1_000_000);
         let combo = sides[random.below(sides.len() as u64) as usize];
         let warm = [0, 5, 100][random.below(3) as usize];
-        let combo = Combo { warm, after: (warm == 5).then_some(1), ..combo.clone() };
+        let chaos = (random.below(3) == 0).then(|| 1 + random.below(1000) as u32);
+        let combo = Combo { warm, after: (warm == 5).then_some(1), chaos, ..combo.clone() };
         let [program, mode] = kinds[run % kinds.len()];
         for ended in Pair::c(program).arg(mode).arg(&seed.to_string()).run(&combo) {
-            let how = format!("DP_SEED={}, run {run}, {}, warm {warm}", random.seed, combo.name);
+            let how =
+                format!("DP_SEED={}, run {run}, {}, warm {warm}, chaos {chaos:?}", random.seed, combo.name);
             assert!(ended.ok(), "{how}: {program} {mode} {seed}: {}", ended.text());
         }
     }

@@ -44,6 +44,12 @@ impl Sleeps {
         Sleeps { net: FIRST_NET as u64, ..Sleeps::default() }
     }
 
+    /// Of a call whose first sleep began then.
+    #[cfg(test)]
+    pub fn since(began: u64) -> Sleeps {
+        Sleeps { began: Some(began), ..Sleeps::default() }
+    }
+
     /// Of a call that sleeps once, whatever ends that.
     pub fn one() -> Sleeps {
         Sleeps { one: true, ..Sleeps::default() }
@@ -71,6 +77,15 @@ impl Sleeps {
     /// Whether there is one.
     pub fn have_limit(&mut self, c: &Channel) -> bool {
         self.limit(c).is_some()
+    }
+
+    /// What a call is told that a handler has ended. The kernel's recv looks at the time first: on a busy machine, where the thread runs
+    /// again when its limit is over as well, it is told of that.
+    pub fn ended_by_handler(&mut self, c: &Channel) -> i32 {
+        match self.left(c) {
+            Some(0) => libc::EAGAIN,
+            _ => libc::EINTR,
+        }
     }
 
     /// Until there are bytes, or the end, or what a lost wake-up was for. `recv`: the kernel's own, which sleeps for all of the limit,
@@ -121,7 +136,7 @@ impl Sleeps {
             let slice = left.map_or(net, |left| left.min(net));
             // Once more: what was asked since takes longer than the way to the kernel.
             if signals::came() && (has_part || left.is_some() || signals::interrupted()) {
-                return Err(libc::EINTR);
+                return Err(self.ended_by_handler(c));
             }
             match poll(readable(c.fd), slice) {
                 Err(libc::EAGAIN) if left.is_none_or(|left| left > net) => {
@@ -136,6 +151,7 @@ impl Sleeps {
                     until = state::now() + self.net;
                 }
                 Err(libc::EINTR) if left.is_none() && !has_part && !signals::ended_a_call() => {}
+                Err(libc::EINTR) => return Err(self.ended_by_handler(c)),
                 other => return other,
             }
         }
@@ -233,6 +249,8 @@ fn look_again(mut left: u64, came: impl Fn() -> bool) -> Result<(), i32> {
         let before = state::now();
         match poll(NOTHING, rest.min(left)) {
             Err(libc::EAGAIN) => {}
+            // As in [`Sleeps::ended_by_handler`].
+            Err(libc::EINTR) if state::now() - before >= left => break,
             other => return other.map(|_| ()),
         }
         if came() {

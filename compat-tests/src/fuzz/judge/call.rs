@@ -90,6 +90,6 @@ impl<'a> Call<'a> {
 
     /// The same of those that tell all there is each time.
     pub fn asks_at_once(&self) -> bool {
-        matches!(self.what(), "poll" | "select" | "epoll_seen")
+        matches!(self.what(), "poll" | "ppoll" | "select" | "epoll_seen")
     }
 }

@@ -151,9 +151,9 @@ impl Directions {
         match call.what() {
             "splicefrom" | "sendfilefrom" if self.urgent => ANY.into(),
             "send" | "write" | "writev" | "sendmsg" | "sendmmsg" | "sendfile" | "spliceto" | "sendto"
-            | "pwritev2" => self.send(&call),
+            | "pwritev2" | "headto" => self.send(&call),
             "recv" | "read" | "readv" | "recvmsg" | "recvmmsg" | "recvctl" | "splicefrom" | "recvfrom"
-            | "preadv2" | "sendfilefrom" => self.receive(&call),
+            | "preadv2" | "sendfilefrom" | "headfrom" => self.receive(&call),
             "drain" => self.drain(&call),
             "etpump" | "rounds" => self.pump(&call),
             "close" | "closerange" | "shutdown" | "kill9" | "_exit" | "exit" | "dup2" | "dup3"

@@ -29,6 +29,7 @@ impl Directions {
             true if self.ended.contains(them) => without_end(&without_room(call)),
             true => without_room(call),
             false if late.is_empty() => call.result.to_owned(),
+            false if call.what() == "select" => without_urgent(call.result),
             false => without(call.result, late),
         }
     }
@@ -75,6 +76,11 @@ fn without_room(call: &Call) -> String {
     let entries = call.result.split(' ').skip(usize::from(call.what() != "epoll_seen"));
     let kept = entries.map(|entry| entry.replace('w', "-"));
     without(&kept.collect::<Vec<_>>().join(" "), &["OUT"])
+}
+
+/// The same of select, which counts what it tells.
+fn without_urgent(result: &str) -> String {
+    result.split(' ').skip(1).map(|entry| entry.trim_end_matches('x')).collect::<Vec<_>>().join(" ")
 }
 
 /// What a wait told without some of its events, and without whom nothing else was told of.

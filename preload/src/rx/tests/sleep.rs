@@ -62,6 +62,30 @@ fn in_time(ms: u64, more: u64, f: impl Fn()) {
     );
 }
 
+/// On a busy machine the thread runs again when its limit is over and a handler has run as well. The kernel's recv tells of the limit.
+#[test]
+fn a_receive_whose_limit_is_over_is_told_of_that_whatever_else_has_ended_it() {
+    let pair = Pair::live();
+    let c = pair.server;
+    limit(c, 100);
+    // SAFETY: plain data, a handler that does nothing, and a signal to this thread.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = does_nothing as *const () as usize;
+        assert_eq!(signals::set(libc::SIGWINCH, &action, core::ptr::null_mut()), 0);
+        signals::begin();
+        libc::raise(libc::SIGWINCH);
+    }
+    assert!(signals::came());
+    let slept = |ms: u64| {
+        let mut sleeps = Sleeps::since(crate::state::now() - ms * 1_000_000);
+        sleeps.one_more(&c, false, || panic!("it has slept before"))
+    };
+    assert_eq!((slept(1000), slept(0)), (Err(libc::EAGAIN), Err(libc::EINTR)));
+}
+
+extern "C" fn does_nothing(_: i32) {}
+
 /// Time stamps of what was sent, say, which the program does not take: poll(2) tells of them at once, again and again.
 #[test]
 fn a_receive_beside_something_in_the_error_queue_sleeps_for_no_longer_than_its_limit() {
