@@ -1,6 +1,6 @@
 //! What runs, for programs.
 
-use dp_graph::live::Running;
+use dp_graph::live::{Heard, Running};
 use dp_graph::picture::{DrawnEdge, End, Picture};
 use serde_json::{json, to_string_pretty};
 
@@ -35,8 +35,12 @@ pub fn text(running: &Running, picture: &Picture) -> String {
         })
     });
     let others = running.others.iter().map(|node| {
-        let unheard = node.unheard.map(|time| time.as_nanos() as u64);
-        json!({"nid": node.nid, "name": node.name, "up": node.is_up, "unheard_ns": unheard})
+        let (heard, unheard) = match node.heard {
+            Heard::Unsaid => (None, None),
+            Heard::Never => (Some(false), None),
+            Heard::Ago(time) => (Some(true), Some(time.as_nanos() as u64)),
+        };
+        json!({"nid": node.nid, "name": node.name, "up": node.is_up, "heard": heard, "unheard_ns": unheard})
     });
     let all = json!({
         "version": 1,
