@@ -50,14 +50,24 @@ fn python_reads_and_writes_an_inherited_endpoint() {
     assert_eq!(said, "echo: one\necho: two\necho: three\n");
 }
 
-#[test]
-fn python_opens_endpoints() {
+/// Runs an example in Python that opens endpoints itself; what it prints.
+fn python_says(script: &str) -> String {
     let place = Place::new();
     let mut command = place.command(&needed("python3", "python3"));
-    command.arg(root().join("examples/ctypes_pingpong.py")).env("LD_LIBRARY_PATH", release());
+    command.arg(root().join("examples").join(script)).env("LD_LIBRARY_PATH", release());
     let ended = place.ended("example", command);
-    assert!(ended.ok(), "{}", ended.text());
-    assert_eq!(ended.transcript, "100 round trips\n");
+    assert!(ended.ok(), "{script}: {}", ended.text());
+    ended.transcript
+}
+
+#[test]
+fn python_opens_endpoints() {
+    assert_eq!(python_says("ctypes_pingpong.py"), "100 round trips\n");
+}
+
+#[test]
+fn asyncio_waits_for_endpoints() {
+    assert_eq!(python_says("asyncio_echo.py"), "1000 answers to 10 clients\n");
 }
 
 #[test]
