@@ -12,8 +12,8 @@ use dp_edge::ring;
 
 use super::*;
 
-use crate::{life, state};
 use crate::testing::{receive, send, Pair};
+use crate::{life, state};
 
 /// What a hook does first; `None`: the long way.
 fn quick(c: Channel, n: usize) -> Option<usize> {

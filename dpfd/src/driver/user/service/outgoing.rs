@@ -157,7 +157,9 @@ impl Service {
         let Some((serial, to)) = found else { return };
         let is_own = out.process == self.process.shared.member.name;
         let why = match note {
-            Note::Denied { why, .. } => Some(why_denied(why, &self.process.shared.registry, &out.process, to)),
+            Note::Denied { why, .. } => {
+                Some(why_denied(why, &self.process.shared.registry, &out.process, to))
+            }
             _ => None,
         };
         if gone {
