@@ -70,9 +70,9 @@ static void made(void) {
             CHECK(MUST(epoll_wait(one, &event, 1, 0)) == 0);
         MUST(close(one));
         if (i == SETS / 10)
-            before = memory_used("VmRSS:");
+            before = memory_used("RssAnon:");
     }
-    unsigned long after = memory_used("VmRSS:");
+    unsigned long after = memory_used("RssAnon:");
     say("%s", after < before + 4096 ? "no memory is left behind" : "memory is left behind");
 }
 

@@ -57,7 +57,7 @@ static bool is_asleep(int stat) {
     return name_end && name_end[2] == 'S';
 }
 
-static void await_sleep(int stat) {
+static void await_its_sleep(int stat) {
     for (uint64_t start = now_ms(); !is_asleep(stat);) {
         CHECK(now_ms() - start < 5000);
         usleep(20);
@@ -72,7 +72,7 @@ void server(void) {
     on_one_cpu();
     for (long i = 0, count = argument(0, 400); i < count; i++) {
         CHECK(take(set, fd) == i);
-        await_sleep(stat);
+        await_its_sleep(stat);
         write_all(fd, &i, sizeof i);
     }
     say("echoed");

@@ -408,6 +408,7 @@ fn greet(conn: i32, door: usize, starts: u32) -> bool {
             guests::count_other_version(&cred);
             false
         }
+        (Some(_), Err(intro::Bad::Gone)) => false,
         (Some(_), Err(intro::Bad::Shape)) => {
             state::count(Reason::Corrupt);
             false

@@ -49,6 +49,8 @@ pub struct Said {
 pub enum Bad {
     /// Nothing yet.
     Late,
+    /// Nothing, and it has gone: it saw, once it knew whose door this is, that it has told enough strangers. Or it was killed.
+    Gone,
     /// Not a hello at all, or without a descriptor.
     Shape,
     /// Another version.
@@ -133,6 +135,7 @@ pub fn recv_hello(conn: i32) -> Result<Said, Bad> {
     let got = unsafe { rights::receive(conn, &mut hello, keep) };
     let bad = match (got, arena) {
         (Err(libc::EAGAIN), _) => Bad::Late,
+        (Ok(0), _) => Bad::Gone,
         (Ok(n), Some(arena)) if n == size_of::<Hello>() && hello.magic == MAGIC => {
             if layouts::hello().common(Range::told(hello.version, hello.newest)).is_some() {
                 return Ok(Said { arena, link: hello.link });

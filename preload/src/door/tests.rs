@@ -46,6 +46,20 @@ fn a_caller_that_says_nothing_is_out_of_the_programs_way() {
     release(door);
 }
 
+/// A client that finds behind the door a stranger too many, or is killed there, has said nothing wrong.
+#[test]
+fn a_caller_that_goes_without_a_word_is_not_corrupt() {
+    testing::start();
+    let [near, far] = raw::socket_pair().unwrap();
+    raw::close(far);
+    assert!(matches!(intro::recv_hello(near), Err(intro::Bad::Gone)));
+    let [near, far] = raw::socket_pair().unwrap();
+    // SAFETY: a byte.
+    assert_eq!(unsafe { raw::send(far, [1u8].as_ptr(), 1, 0) }, Ok(1));
+    assert!(matches!(intro::recv_hello(near), Err(intro::Bad::Shape)));
+    [near, far].into_iter().for_each(raw::close);
+}
+
 /// As nginx with a socket for each of its workers.
 #[test]
 fn sockets_that_listen_at_one_address_share_a_door() {
