@@ -75,7 +75,6 @@ pub const ALL: &[(&str, Shape)] = &[
     ("switched", switches::switched),
     ("switched", switches::switched),
     ("cancelled", switches::cancelled),
-    ("executed", switches::executed),
 ];
 
 /// One side goes, in any way; the other goes on.

@@ -1,5 +1,4 @@
-//! Shapes in which a direction changes its way again and again: by chaos, by other programs that have the descriptor, and beside
-//! threads that are cancelled.
+//! Shapes in which a direction changes its way again and again, by chaos, and beside threads that are cancelled.
 
 use fastrand::Rng;
 
@@ -139,45 +138,4 @@ pub(super) fn cancelled(rng: &mut Rng, script: &mut Script) {
     script.add(waits, "epoll_wait e0 8 10");
     script.add(waits, "drain s 1000");
     script.add(other, "drain s 1000");
-}
-
-/// Other programs use the connection in between, with the shim or without.
-pub(super) fn executed(rng: &mut Rng, script: &mut Script) {
-    if rng.u32(..3) == 0 {
-        by_chaos(rng, script);
-    }
-    let (starts, other) = sides(rng);
-    if rng.bool() {
-        let who = if rng.bool() { starts } else { other };
-        watched(rng, script, who);
-    }
-    for _ in 0..rng.u32(1..4) {
-        let bare = pick(rng, &["", "bare"]);
-        if rng.u32(..3) == 0 {
-            script.add(starts, format!("send s {}", rng.u32(1..2000)));
-        }
-        if rng.bool() {
-            let sent = rng.u32(1..6000);
-            // All that there is: what a relay has taken, and its reader not, is gone with that one (dp-preload(7)).
-            script.add(starts, "drain s 65536");
-            script.add(other, format!("send s {sent}"));
-            script.add(starts, format!("headfrom s {sent} {bare}"));
-        } else {
-            script.add(starts, format!("headto s {} {bare}", rng.u32(1..6000)));
-        }
-        for _ in 0..rng.u32(1..6) {
-            let (who, line) = match rng.u32(..4) {
-                0 => (other, format!("send s {}", rng.u32(1..500))),
-                1 => (starts, format!("send s {}", rng.u32(1..500))),
-                2 => (other, looks(rng)),
-                _ => (starts, looks(rng)),
-            };
-            script.add(who, line);
-        }
-    }
-    script
-        .add(if rng.bool() { starts } else { other }, pick(rng, &["close s", "shutdown s WR", "send s 10"]));
-    script.add(Who::Nobody, "settle 3");
-    script.add(other, "drain s 65536");
-    script.add(starts, "drain s 65536");
 }
