@@ -1,6 +1,7 @@
 //! `dp graph`: what it says, draws and compiles, and what a program does that is given a graph.
 
 mod kit;
+mod page;
 
 use std::fs;
 use std::io::Write;
@@ -13,6 +14,7 @@ use dpfd::{Addr, Endpoint};
 use kit::{until, Folder};
 use serde_json::{json, Value};
 
+const PAGE: &str = include_str!("../../../man/dp-graph.1");
 const FIGURE1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/figure1.toml");
 
 fn dp(folder: &Folder, words: &[&str]) -> Output {
@@ -56,6 +58,7 @@ fn a_sound_graph_is_counted() {
         (&json!(1), &json!(true), &json!(false))
     );
     assert_eq!((&report["endpoints"], &report["faults"]), (&json!(10), &json!([])));
+    page::documents(PAGE, &report, &[]);
     folder.file("one.toml", "strict = true\n[[node]]\nnid = 1\n");
     let text = said(&folder, &["check", "one.toml"]);
     assert_eq!(text, "one.toml: 1 node, 0 processes, 0 endpoints, 0 edges, strict\n");
@@ -109,6 +112,7 @@ fn a_check_looks_at_the_key_and_says_what_holds_on_each_route() {
         .unwrap();
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(report["routes"][0], json!({"route": "udp", "security": "authenticate", "users": "squash"}));
+    page::documents(PAGE, &report, &[]);
     fs::set_permissions(folder.path.join("keys/a"), fs::Permissions::from_mode(0o644)).unwrap();
     let (_, told) = failed(&folder, &["check", "cluster.toml"]);
     assert!(told.contains("its mode is 0644") && told.contains("= make a new one"), "{told}");
@@ -141,6 +145,7 @@ fn all_faults_are_told_with_their_lines() {
         (&fault["rule"], &fault["line"], &fault["column"]),
         (&json!("shared-endpoint"), &json!(25), &json!(20))
     );
+    page::documents(PAGE, &report, &[]);
 }
 
 #[test]
@@ -211,6 +216,12 @@ fn what_runs_is_drawn_beside_the_file() {
     has("\"1/7301\" -> \"1/7302\" [style=solid];");
     has("\"1/7309\" -> \"1/7302\" [style=bold, color=red3];");
     has(&format!("label=\"a = {} {}\"", comm(), std::process::id()));
+    for words in [&["live", "--json"][..], &["live", file, "--json"]] {
+        let picture: Value = serde_json::from_str(&said(&folder, words)).unwrap();
+        let lists = ["processes", "edges"].map(|list| picture[list].as_array().unwrap().len());
+        assert!(lists.iter().all(|&n| n > 1), "{picture}");
+        page::documents(PAGE, &picture, &[]);
+    }
     said(&folder, &["live", file, "--out", "live.svg"]);
     let svg = fs::read_to_string(folder.path.join("live.svg")).unwrap();
     assert!(svg.contains("runs, and is not in the file") && svg.contains("does not run"), "{svg}");

@@ -6,13 +6,16 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use super::kit::{namespaces_are_possible, until};
+use super::page;
 use super::two::{Running, Two};
 
 /// `dp graph live` of a node.
 fn picture(nodes: &Two, nid: u16, words: &str) -> Value {
     let out = nodes.dp(nid, &format!("graph live {words} --json")).output().unwrap();
     assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
+    let picture = serde_json::from_slice(&out.stdout).unwrap();
+    page::documents(include_str!("../../../../man/dp-graph.1"), &picture, &[]);
+    picture
 }
 
 /// The mark of an edge.
