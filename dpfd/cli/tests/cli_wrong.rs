@@ -278,6 +278,9 @@ fn each_verb_is_in_the_table() {
 
 /// Command lines that print something, and by which status each may end where that cannot be written.
 const PRINTING: &[(&str, i32)] = &[
+    ("--help", 1),
+    ("--version", 1),
+    ("help ls", 1),
     ("run --dry-run true", 125),
     ("status --root DIR", 1),
     ("rules check", 1),
@@ -342,6 +345,11 @@ fn a_report_is_written_where_standard_output_is_not() {
     command.args(["doctor", "--host", "--report", "report"]).current_dir(&place.0.path).stdout(full);
     command.env("DP_RUNTIME_DIR", place.0.path.join("registry")).stderr(Stdio::null());
     assert_eq!(command.status().expect("dp").code(), Some(1));
-    let report = fs::read_to_string(place.0.path.join("report")).expect("a report");
-    assert!(report.ends_with("}\n"), "{report}");
+    let report = || fs::read_to_string(place.0.path.join("report")).expect("a report");
+    let before = report();
+    assert!(before.ends_with("}\n"), "{before}");
+    let again = command.stderr(Stdio::piped()).output().expect("dp");
+    let said = String::from_utf8_lossy(&again.stderr);
+    assert!(said.contains("report: it exists, and is not overwritten; name a new file"), "{said}");
+    assert_eq!(report(), before);
 }
