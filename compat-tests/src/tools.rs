@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,6 +22,19 @@ pub fn needed(program: &str, debian_package: &str) -> PathBuf {
         .map(|folder| Path::new(folder).join(program))
         .find(|path| path.exists())
         .unwrap_or_else(|| panic!("{program} is missing: install the Debian package {debian_package}"))
+}
+
+/// Says what could not be tried here, and in the summary of tests, too.
+///
+/// # Panics
+/// That list cannot be written.
+pub fn skip(what: &str) {
+    // Past what captures the output of tests that pass.
+    let _ = writeln!(std::io::stderr(), "SKIP: {what}");
+    if let Some(path) = env::var_os("DP_SKIPS") {
+        let file = fs::File::options().append(true).create(true).open(path);
+        file.and_then(|mut file| writeln!(file, "SKIP: {what}")).expect("the list of skips");
+    }
 }
 
 /// A program of PostgreSQL's, which Debian keeps in a folder of its version: of the newest there is.

@@ -1,6 +1,7 @@
 //! Web servers, proxies, and runtimes that serve HTTP.
 
 mod apache;
+mod echoing;
 mod go;
 pub(super) mod grpc;
 mod haproxy;

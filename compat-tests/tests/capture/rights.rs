@@ -1,11 +1,10 @@
 //! A user who may not attach to a program sees nothing of what it sends.
 
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use compat_tests::tools::{await_that, TempDir};
+use compat_tests::tools::{await_that, skip, TempDir};
 
 use crate::kit::{dp, Serves};
 
@@ -80,11 +79,4 @@ fn a_file_is_as_it_was_where_there_is_nothing_to_capture() {
     let out = dp.output().expect("dp starts");
     assert_eq!(out.status.code(), Some(1), "{}", String::from_utf8_lossy(&out.stderr));
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "a former capture");
-}
-
-fn skip(reason: &str) {
-    if let Some(list) = std::env::var_os("DP_SKIPS") {
-        let mut file = std::fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
-        writeln!(file, "SKIP: {reason}").expect("the list of skips");
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
@@ -93,12 +92,9 @@ pub fn pid_namespace(test: &str) -> Option<[&'static str; 4]> {
     None
 }
 
-/// Told where the summary of tests is.
+/// Says what could not be tried here.
 pub fn skip(why: &str) {
-    if let Some(list) = std::env::var_os("DP_SKIPS") {
-        let mut file = std::fs::File::options().append(true).open(list).expect("the list of skips");
-        writeln!(file, "SKIP: endurance {why}").expect("the list of skips");
-    }
+    compat_tests::tools::skip(&format!("endurance {why}"));
 }
 
 /// What `dp ls` says of the process, if it has a family's memory.

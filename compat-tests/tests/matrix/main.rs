@@ -1,7 +1,5 @@
 //! The fast part of the matrix: each row's check, natively and with the shim on both sides.
 
-use std::fs::OpenOptions;
-use std::io::Write;
 use std::time::Duration;
 
 use compat_tests::matrix::judge::{judge, Plan};
@@ -11,6 +9,7 @@ use compat_tests::measure::kit::Kit;
 use compat_tests::measure::turns::Progress;
 use compat_tests::measure::Error;
 use compat_tests::programs::target_dir;
+use compat_tests::tools::skip;
 
 fn holds(name: &str) {
     let row = named(name).unwrap_or_else(|| panic!("no row {name}"));
@@ -29,12 +28,7 @@ fn holds_if_there(name: &str) {
     else {
         return holds(name);
     };
-    let words = format!("SKIP: matrix {name}: no {program} here; {how}");
-    println!("{words}");
-    if let Some(list) = std::env::var_os("DP_SKIPS") {
-        let mut list = OpenOptions::new().append(true).open(list).expect("the list of skips");
-        writeln!(list, "{words}").expect("the list of skips");
-    }
+    skip(&format!("matrix {name}: no {program} here; {how}"));
 }
 
 /// A test for each row, and one that says when a row has none.

@@ -11,7 +11,7 @@ mod report;
 mod variables;
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -147,9 +147,13 @@ fn json(diagnosis: &Diagnosis) -> String {
 /// A report of before stays.
 fn write_new(file: &Path, text: &str) -> Result<(), String> {
     let opened = fs::File::options().write(true).create_new(true).mode(0o600).open(file);
-    opened
-        .and_then(|mut out| out.write_all(text.as_bytes()))
-        .map_err(|error| format!("{}: {error}", file.display()))
+    opened.and_then(|mut out| out.write_all(text.as_bytes())).map_err(|error| {
+        let file = file.display();
+        match error.kind() {
+            ErrorKind::AlreadyExists => format!("{file}: it exists, and is not overwritten; name a new file"),
+            _ => format!("{file}: {error}"),
+        }
+    })
 }
 
 /// The processes that are meant; where there are none, the program.

@@ -102,7 +102,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    match Cli::try_parse().unwrap_or_else(|error| with_usage(error).exit()).verb {
+    match Cli::try_parse().unwrap_or_else(|error| ended(with_usage(error))).verb {
         Verb::Run(args) => run::main(args),
         Verb::Enable(args) => enable::main(args),
         Verb::Disable(args) => enable::disable(args),
@@ -129,6 +129,18 @@ fn main() -> ExitCode {
 /// What the command line asks for; if it cannot be had, the program says why and ends, as for an unknown option.
 fn asked<T>(what: Result<T, String>) -> T {
     what.unwrap_or_else(|why| of_verb(|verb| verb.error(ErrorKind::ValueValidation, why)).exit())
+}
+
+/// Says what is wrong with the command line, or what it asks for: help is lost like anything else where it cannot be written.
+fn ended(error: clap::Error) -> ! {
+    let is_help = !error.use_stderr();
+    match error.print() {
+        Err(e) if is_help && e.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("dp: standard output: {e}");
+            std::process::exit(1);
+        }
+        _ => std::process::exit(error.exit_code()),
+    }
 }
 
 /// An error about a value comes from clap without the usage of the verb that the value is for.

@@ -1,33 +1,24 @@
 //! `examples/cluster.sh`: three nodes in network namespaces, as somebody would start it who reads the README. Needs root.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+mod kit;
+
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use nix::sched::{unshare, CloneFlags};
+use kit::{namespaces_are_possible, skip};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/cluster.sh");
 /// What a run may take; it takes a second or two.
 const LIMIT: &str = "60";
 
-/// Whether it can run here; a line for the summary if not.
+/// Whether it can run here; says so if not.
 fn is_possible() -> bool {
+    let what = "dp-cli examples/cluster.sh";
     let has_ip = Command::new("ip").arg("-V").output().is_ok_and(|out| out.status.success());
-    let namespaces = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok()).join().unwrap();
-    let missing = match (namespaces, has_ip) {
-        (false, _) => "network namespaces need root",
-        (_, false) => "needs ip(8), of Debian's iproute2",
-        _ => return true,
-    };
-    let line = format!("SKIP: dp-cli examples/cluster.sh: {missing}");
-    // Past what captures the output of tests that pass.
-    let _ = writeln!(std::io::stderr(), "{line}");
-    if let Some(path) = std::env::var_os("DP_SKIPS") {
-        let file = OpenOptions::new().append(true).create(true).open(path);
-        file.and_then(|mut file| writeln!(file, "{line}")).expect("the list of skips");
+    if !has_ip {
+        skip(&format!("{what}: needs ip(8), of Debian's iproute2"));
     }
-    false
+    has_ip && namespaces_are_possible(what)
 }
 
 /// One at a time: the numbers in what one makes are near those of another.

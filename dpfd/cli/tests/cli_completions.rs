@@ -1,10 +1,12 @@
 //! The scripts of `dp completions`, asked by the shells that they are for.
 
+mod kit;
+
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::Command;
+
+use kit::{skip, Folder};
 
 fn dp(shell: &str) -> String {
     let out = Command::new(env!("CARGO_BIN_EXE_dp")).args(["completions", shell]).output().unwrap();
@@ -15,18 +17,16 @@ fn dp(shell: &str) -> String {
 /// What a shell prints that reads the script first and then does this; None where there is no such shell.
 fn asked(shell: &str, then: &str) -> Option<String> {
     let folder = Folder::new(shell);
-    let script = folder.0.join("script");
-    fs::write(&script, dp(shell)).unwrap();
+    let script = folder.file("script", &dp(shell));
     // With the units of a system, and one of a user's manager.
-    let systemctl = folder.0.join("systemctl");
-    fs::write(&systemctl, SYSTEMCTL).unwrap();
+    let systemctl = folder.file("systemctl", SYSTEMCTL);
     fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", folder.0.display(), std::env::var("PATH").unwrap());
+    let path = format!("{}:{}", folder.path.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("timeout");
     command
         .args(["-s", "KILL", "60", shell, "-c", then])
         .env("SCRIPT", &script)
-        .env("HOME", &folder.0)
+        .env("HOME", &folder.path)
         .env("PATH", path);
     let out = command.output().expect("timeout, of Debian's coreutils");
     if out.status.code() == Some(127) {
@@ -45,29 +45,6 @@ case $*$1 in
     *list-units) printf 'nginx.service loaded active running A server\npg@15-main.service loaded active running PostgreSQL\n' ;;
 esac
 ";
-
-fn skip(reason: &str) {
-    if let Some(list) = std::env::var_os("DP_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
-        writeln!(file, "SKIP: {reason}").expect("the list of skips");
-    }
-}
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("dp-completions-{}-{name}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 #[test]
 fn bash_completes_verbs_options_values_and_programs() {

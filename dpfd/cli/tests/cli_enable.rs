@@ -1,37 +1,40 @@
 //! `dp enable`, `dp disable` and `dp status` in the tree of an image.
 
+mod kit;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use kit::Folder;
+
 /// A tree with a shim and units.
-struct Tree(PathBuf);
+struct Tree(Folder);
 
 const NGINX: &str = "usr/lib/systemd/system/nginx.service";
 const OURS: &str = "etc/systemd/system/nginx.service.d/50-directed-point.conf";
 
 impl Tree {
     fn new(name: &str) -> Tree {
-        let path = std::env::temp_dir().join(format!("dp-enable-{}-{name}", std::process::id()));
-        let tree = Tree(path);
+        let tree = Tree(Folder::new(name));
         tree.put("usr/lib/dp/libdp_preload.so", "");
         tree.put(NGINX, "[Service]\nExecStart=/usr/sbin/nginx\nRestrictAddressFamilies=AF_INET AF_INET6\n");
         tree
     }
 
     fn put(&self, path: &str, text: &str) {
-        let file = self.0.join(path);
+        let file = self.0.path.join(path);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
     }
 
     fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.0.join(path)).unwrap()
+        fs::read_to_string(self.0.path.join(path)).unwrap()
     }
 
     fn run(&self, words: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-        command.args(words).arg("--root").arg(&self.0).env_remove("DP_SHIM").output().unwrap()
+        command.args(words).arg("--root").arg(&self.0.path).env_remove("DP_SHIM").output().unwrap()
     }
 
     /// With that exit status; both of what it says.
@@ -44,7 +47,7 @@ impl Tree {
 
     /// Every path in it.
     fn listed(&self) -> Vec<PathBuf> {
-        let mut folders = vec![self.0.clone()];
+        let mut folders = vec![self.0.path.clone()];
         let mut found = Vec::new();
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -59,16 +62,10 @@ impl Tree {
     }
 }
 
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn a_service_is_enabled_told_of_and_disabled_without_a_trace() {
     let tree = Tree::new("whole");
-    fs::create_dir_all(tree.0.join("etc/systemd/system")).unwrap();
+    fs::create_dir_all(tree.0.path.join("etc/systemd/system")).unwrap();
     let before = tree.listed();
     assert!(tree.said(&["enable", "nginx"], 0).contains("opened: RestrictAddressFamilies=AF_NETLINK"));
     let text = tree.text(OURS);
@@ -98,23 +95,23 @@ fn who_reads_no_further_does_not_stop_it_half_way() {
         let (read, write) = nix::unistd::pipe().unwrap();
         drop(read);
         let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-        command.args(words).arg("--root").arg(&tree.0).env_remove("DP_SHIM");
+        command.args(words).arg("--root").arg(&tree.0.path).env_remove("DP_SHIM");
         let status = command.stdout(write.try_clone().unwrap()).stderr(write).status().unwrap();
         assert_eq!(status.code(), Some(0), "{words:?}");
     };
     unread(&["enable", "nginx", "other"]);
-    assert!([OURS, others].iter().all(|file| tree.0.join(file).exists()), "both or none");
+    assert!([OURS, others].iter().all(|file| tree.0.path.join(file).exists()), "both or none");
     unread(&["disable", "nginx", "other"]);
-    assert!(![OURS, others].iter().any(|file| tree.0.join(file).exists()), "both or none");
+    assert!(![OURS, others].iter().any(|file| tree.0.path.join(file).exists()), "both or none");
     // What is done is done, and that it could not be told is told.
     let full = || fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-    command.args(["enable", "nginx", "other", "--root"]).arg(&tree.0).env_remove("DP_SHIM");
+    command.args(["enable", "nginx", "other", "--root"]).arg(&tree.0.path).env_remove("DP_SHIM");
     let out = command.stdout(full()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     let out = out.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.code() == Some(1) && said.contains("standard output: No space left"), "{said}");
-    assert!([OURS, others].iter().all(|file| tree.0.join(file).exists()), "both or none");
+    assert!([OURS, others].iter().all(|file| tree.0.path.join(file).exists()), "both or none");
 }
 
 /// A path that systemd reads otherwise than the loader cannot stand in Environment=.
@@ -123,14 +120,14 @@ fn a_shim_whose_path_systemd_would_change_is_refused() {
     let tree = Tree::new("specifier");
     tree.put("opt/a%b/libdp_preload.so", "");
     let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-    command.args(["enable", "nginx", "--root"]).arg(&tree.0).env("DP_SHIM", "/opt/a%b/libdp_preload.so");
+    command.args(["enable", "nginx", "--root"]).arg(&tree.0.path).env("DP_SHIM", "/opt/a%b/libdp_preload.so");
     let out = command.output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(
         out.status.code() == Some(1) && said.contains("/opt/a%b/libdp_preload.so: systemd reads %"),
         "{said}"
     );
-    assert!(!tree.0.join(OURS).exists());
+    assert!(!tree.0.path.join(OURS).exists());
 }
 
 /// The starter's rights count, not those of whoever enables it.
@@ -138,7 +135,7 @@ fn a_shim_whose_path_systemd_would_change_is_refused() {
 fn a_setuid_program_of_a_service_with_a_user_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let tree = Tree::new("setuid");
-    let program = tree.0.join("usr/sbin/nginx");
+    let program = tree.0.path.join("usr/sbin/nginx");
     fs::create_dir_all(program.parent().unwrap()).unwrap();
     fs::copy("/bin/true", &program).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
@@ -168,10 +165,10 @@ fn a_unit_that_changed_since_or_was_enabled_by_another_version_is_outdated() {
     tree.put(OURS, &older);
     assert!(tree.said(&["status"], 3).contains("of 0.0.7"));
     // The unit is gone, and so is the drop-in.
-    fs::remove_file(tree.0.join(NGINX)).unwrap();
+    fs::remove_file(tree.0.path.join(NGINX)).unwrap();
     assert!(tree.said(&["status"], 3).contains("no such unit"));
     tree.said(&["disable", "nginx"], 0);
-    assert!(!tree.0.join(OURS).exists());
+    assert!(!tree.0.path.join(OURS).exists());
 }
 
 #[test]
@@ -180,7 +177,7 @@ fn what_others_wrote_stays() {
     tree.put("etc/systemd/system/nginx.service.d/10-limits.conf", "[Service]\nLimitNOFILE=9999\n");
     tree.said(&["enable", "nginx"], 0);
     tree.said(&["disable", "nginx"], 0);
-    assert!(tree.0.join("etc/systemd/system/nginx.service.d/10-limits.conf").exists());
+    assert!(tree.0.path.join("etc/systemd/system/nginx.service.d/10-limits.conf").exists());
     tree.put(OURS, "[Service]\n");
     for verb in ["enable", "disable"] {
         assert!(tree.said(&[verb, "nginx"], 1).contains("not one that dp made"));
@@ -201,7 +198,7 @@ fn one_that_cannot_be_enabled_keeps_all_as_they_are() {
         said.contains("bad.service: UnsetEnvironment=") && said.contains("nothing was changed"),
         "{said}"
     );
-    assert!(!tree.0.join(OURS).exists());
+    assert!(!tree.0.path.join(OURS).exists());
 }
 
 #[test]
@@ -211,11 +208,11 @@ fn a_foreign_file_of_one_unit_keeps_the_others_as_they_are() {
     tree.put("etc/systemd/system/redis.service.d/50-directed-point.conf", "[Service]\n");
     let said = tree.said(&["enable", "nginx", "redis"], 1);
     assert!(said.contains("not one that dp made") && said.contains("nothing was changed"), "{said}");
-    assert!(!tree.0.join(OURS).exists());
+    assert!(!tree.0.path.join(OURS).exists());
     tree.said(&["enable", "nginx", "redis", "--dry-run"], 1);
     tree.said(&["enable", "nginx"], 0);
     assert!(tree.said(&["disable", "nginx", "redis"], 1).contains("nothing was changed"));
-    assert!(tree.0.join(OURS).exists());
+    assert!(tree.0.path.join(OURS).exists());
 }
 
 #[test]
@@ -228,13 +225,13 @@ fn what_was_written_is_taken_back_when_a_later_unit_fails() {
     let enable = || {
         let limited = "trap '' XFSZ; ulimit -f 1; exec \"$0\" enable nginx big --root \"$1\"";
         let mut command = Command::new("sh");
-        command.args(["-c", limited, env!("CARGO_BIN_EXE_dp")]).arg(&tree.0).env_remove("DP_SHIM");
+        command.args(["-c", limited, env!("CARGO_BIN_EXE_dp")]).arg(&tree.0.path).env_remove("DP_SHIM");
         let out = command.output().unwrap();
         let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(1), "{said}");
         assert!(said.contains("is as it was") && said.contains("nothing was changed"), "{said}");
     };
-    fs::create_dir_all(tree.0.join("etc/systemd/system")).unwrap();
+    fs::create_dir_all(tree.0.path.join("etc/systemd/system")).unwrap();
     let before = tree.listed();
     enable();
     assert_eq!(tree.listed(), before);
@@ -253,22 +250,22 @@ fn links_of_the_tree_mean_places_in_the_tree() {
     // Outside of it, where the links would lead if they were followed from here.
     let outside = Tree::new("links-outside");
     let before = outside.listed();
-    fs::create_dir_all(tree.0.join("etc/systemd")).unwrap();
-    symlink(&outside.0, tree.0.join("etc/systemd/system")).unwrap();
+    fs::create_dir_all(tree.0.path.join("etc/systemd")).unwrap();
+    symlink(&outside.0.path, tree.0.path.join("etc/systemd/system")).unwrap();
     tree.said(&["enable", "nginx"], 0);
     assert_eq!(outside.listed(), before);
-    let inside = tree.0.join(outside.0.strip_prefix("/").unwrap());
+    let inside = tree.0.path.join(outside.0.path.strip_prefix("/").unwrap());
     assert!(inside.join("nginx.service.d/50-directed-point.conf").exists());
     assert!(tree.said(&["status"], 0).contains("current"));
     tree.said(&["disable", "nginx"], 0);
-    fs::remove_file(tree.0.join("etc/systemd/system")).unwrap();
+    fs::remove_file(tree.0.path.join("etc/systemd/system")).unwrap();
     // The same of the unit's own folder, and of files that are read.
     outside.put("hidden/override.conf", "[Service]\nSystemCallFilter=read\n");
     outside.put("environment", "LD_PRELOAD=/other.so\n");
     let before = outside.listed();
-    fs::create_dir_all(tree.0.join("etc/systemd/system")).unwrap();
-    symlink(outside.0.join("hidden"), tree.0.join("etc/systemd/system/nginx.service.d")).unwrap();
-    symlink(outside.0.join("environment"), tree.0.join("etc/environment")).unwrap();
+    fs::create_dir_all(tree.0.path.join("etc/systemd/system")).unwrap();
+    symlink(outside.0.path.join("hidden"), tree.0.path.join("etc/systemd/system/nginx.service.d")).unwrap();
+    symlink(outside.0.path.join("environment"), tree.0.path.join("etc/environment")).unwrap();
     tree.put(NGINX, "[Service]\nExecStart=/usr/sbin/nginx\nEnvironmentFile=/etc/environment\n");
     tree.said(&["enable", "nginx"], 0);
     assert!(inside.join("hidden/50-directed-point.conf").exists());
@@ -283,7 +280,7 @@ fn units_of_users_have_folders_of_their_own() {
     assert!(tree.text("etc/systemd/user/player.service.d/50-directed-point.conf").contains("--user-manager"));
     tree.said(&["enable", "player"], 1);
     tree.said(&["disable", "player", "--user-manager"], 0);
-    assert!(!tree.0.join("etc/systemd/user/player.service.d").exists());
+    assert!(!tree.0.path.join("etc/systemd/user/player.service.d").exists());
 }
 
 #[test]
@@ -319,7 +316,7 @@ fn wrong_inputs_are_told() {
         let said = tree.said(words, code);
         assert!(said.contains(word), "{words:?}: {said}");
     }
-    fs::remove_file(tree.0.join("usr/lib/dp/libdp_preload.so")).unwrap();
+    fs::remove_file(tree.0.path.join("usr/lib/dp/libdp_preload.so")).unwrap();
     assert!(tree.said(&["enable", "nginx"], 1).contains("not found in the image"));
     let gone = Command::new(env!("CARGO_BIN_EXE_dp"))
         .args(["enable", "nginx", "--root", "/no/such"])

@@ -1,5 +1,8 @@
 //! `dp graph`: what it says, draws and compiles, and what a program does that is given a graph.
 
+mod kit;
+mod page;
+
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -8,36 +11,19 @@ use std::process::{Command, Output, Stdio};
 
 use dpfd::driver::Driver;
 use dpfd::{Addr, Endpoint};
+use kit::{until, Folder};
 use serde_json::{json, Value};
 
+const PAGE: &str = include_str!("../../../man/dp-graph.1");
 const FIGURE1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/figure1.toml");
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("dp-graph-{}-{name}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn dp(folder: &Folder, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-    command.arg("graph").args(words).current_dir(&folder.0);
-    command.env("DP_RUNTIME_DIR", folder.0.join("endpoints")).env("DP_DRIVER", "user").env_remove("DP_NID");
+    command.arg("graph").args(words).current_dir(&folder.path);
+    command
+        .env("DP_RUNTIME_DIR", folder.path.join("endpoints"))
+        .env("DP_DRIVER", "user")
+        .env_remove("DP_NID");
     command.output().unwrap()
 }
 
@@ -72,6 +58,7 @@ fn a_sound_graph_is_counted() {
         (&json!(1), &json!(true), &json!(false))
     );
     assert_eq!((&report["endpoints"], &report["faults"]), (&json!(10), &json!([])));
+    page::documents(PAGE, &report, &[]);
     folder.file("one.toml", "strict = true\n[[node]]\nnid = 1\n");
     let text = said(&folder, &["check", "one.toml"]);
     assert_eq!(text, "one.toml: 1 node, 0 processes, 0 endpoints, 0 edges, strict\n");
@@ -87,7 +74,7 @@ fn cluster(folder: &Folder, lines: &str) -> PathBuf {
 fn a_key_is_made_once_and_for_its_owner_alone() {
     let folder = Folder::new("key");
     assert_eq!(said(&folder, &["key", "cluster.key"]), "");
-    let path = folder.0.join("cluster.key");
+    let path = folder.path.join("cluster.key");
     let key = fs::read_to_string(&path).unwrap();
     assert_eq!((key.len(), fs::metadata(&path).unwrap().permissions().mode() & 0o777), (65, 0o600));
     let (status, told) = failed(&folder, &["key", "cluster.key"]);
@@ -108,7 +95,7 @@ fn a_check_looks_at_the_key_and_says_what_holds_on_each_route() {
     cluster(&folder, "[security]\nkey = \"keys/a\"\n");
     let (_, told) = failed(&folder, &["check", "cluster.toml"]);
     assert!(told.starts_with("cluster.toml:2:7: \"keys/a\": there is no such file\n"), "{told}");
-    fs::create_dir(folder.0.join("keys")).unwrap();
+    fs::create_dir(folder.path.join("keys")).unwrap();
     said(&folder, &["key", "keys/a"]);
     let text = said(&folder, &["check", "cluster.toml"]);
     let (counts, routes) = text.split_once('\n').unwrap();
@@ -117,7 +104,7 @@ fn a_check_looks_at_the_key_and_says_what_holds_on_each_route() {
     let udp = "cluster.toml: route udp: security authenticate, users squash";
     assert_eq!(lines, [udp, "cluster.toml: route sim: security none, users squash"]);
     // The name is seen from the graph's own folder.
-    let above = folder.0.join("cluster.toml");
+    let above = folder.path.join("cluster.toml");
     let out = Command::new(env!("CARGO_BIN_EXE_dp"))
         .args(["graph", "check", "--json"])
         .arg(&above)
@@ -125,7 +112,8 @@ fn a_check_looks_at_the_key_and_says_what_holds_on_each_route() {
         .unwrap();
     let report: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(report["routes"][0], json!({"route": "udp", "security": "authenticate", "users": "squash"}));
-    fs::set_permissions(folder.0.join("keys/a"), fs::Permissions::from_mode(0o644)).unwrap();
+    page::documents(PAGE, &report, &[]);
+    fs::set_permissions(folder.path.join("keys/a"), fs::Permissions::from_mode(0o644)).unwrap();
     let (_, told) = failed(&folder, &["check", "cluster.toml"]);
     assert!(told.contains("its mode is 0644") && told.contains("= make a new one"), "{told}");
     // Drawing needs no key.
@@ -157,6 +145,7 @@ fn all_faults_are_told_with_their_lines() {
         (&fault["rule"], &fault["line"], &fault["column"]),
         (&json!("shared-endpoint"), &json!(25), &json!(20))
     );
+    page::documents(PAGE, &report, &[]);
 }
 
 #[test]
@@ -164,7 +153,7 @@ fn what_cannot_be_read_or_written_is_named() {
     let folder = Folder::new("named");
     let (status, told) = failed(&folder, &["check", "absent.toml"]);
     assert_eq!((status, &*told), (1, "dp graph: absent.toml: No such file or directory (os error 2)\n"));
-    fs::write(folder.0.join("bytes.toml"), b"a\n\xff").unwrap();
+    fs::write(folder.path.join("bytes.toml"), b"a\n\xff").unwrap();
     let (status, told) = failed(&folder, &["check", "bytes.toml"]);
     assert!(status == 1 && told.contains("bytes.toml: line 2 is not UTF-8"), "{told}");
     let (status, told) = failed(&folder, &["draw", FIGURE1, "--out", "no/such/folder.svg"]);
@@ -186,7 +175,7 @@ fn pictures_are_of_the_kind_that_their_name_says() {
     for name in ["p.dot", "p.gv", "p.svg", "p.png"] {
         assert_eq!(said(&folder, &["draw", FIGURE1, "--out", name]), "");
     }
-    let read = |name: &str| fs::read(folder.0.join(name)).unwrap();
+    let read = |name: &str| fs::read(folder.path.join(name)).unwrap();
     assert_eq!(read("p.dot"), dot.as_bytes());
     assert_eq!(read("p.gv"), dot.as_bytes());
     let svg = String::from_utf8(read("p.svg")).unwrap();
@@ -211,7 +200,7 @@ fn what_runs_is_drawn_beside_the_file() {
     let file = strict(&folder);
     let file = file.to_str().unwrap();
     assert!(!said(&folder, &["live", "--only", "endpoints"]).contains("cluster"), "nothing runs");
-    std::env::set_var("DP_RUNTIME_DIR", folder.0.join("endpoints"));
+    std::env::set_var("DP_RUNTIME_DIR", folder.path.join("endpoints"));
     let open = |dpid| Endpoint::open_on(Driver::User, dpid).unwrap();
     let (one, two, other) = (open(7301), open(7302), open(7309));
     one.send_to(b"x", Addr::local(7302)).unwrap();
@@ -227,8 +216,14 @@ fn what_runs_is_drawn_beside_the_file() {
     has("\"1/7301\" -> \"1/7302\" [style=solid];");
     has("\"1/7309\" -> \"1/7302\" [style=bold, color=red3];");
     has(&format!("label=\"a = {} {}\"", comm(), std::process::id()));
+    for words in [&["live", "--json"][..], &["live", file, "--json"]] {
+        let picture: Value = serde_json::from_str(&said(&folder, words)).unwrap();
+        let lists = ["processes", "edges"].map(|list| picture[list].as_array().unwrap().len());
+        assert!(lists.iter().all(|&n| n > 1), "{picture}");
+        page::documents(PAGE, &picture, &[]);
+    }
     said(&folder, &["live", file, "--out", "live.svg"]);
-    let svg = fs::read_to_string(folder.0.join("live.svg")).unwrap();
+    let svg = fs::read_to_string(folder.path.join("live.svg")).unwrap();
     assert!(svg.contains("runs, and is not in the file") && svg.contains("does not run"), "{svg}");
 
     // An endpoint whose target is changed has an edge to the new one.
@@ -251,10 +246,7 @@ fn what_runs_is_drawn_beside_the_file() {
 
     // What ends is gone from the picture.
     drop(other);
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while said(&folder, &["live", file]).contains("7309") {
-        assert!(std::time::Instant::now() < end);
-    }
+    until("no endpoint that ended", || !said(&folder, &["live", file]).contains("7309"));
     drop((one, two));
 }
 
@@ -266,7 +258,7 @@ fn comm() -> String {
 fn send(folder: &Folder, graph: &Path, to: &str) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
     command.args(["send", to, "--lines", "--from", "7301", "--timeout", "0.2"]).env("DP_GRAPH", graph);
-    command.env("DP_RUNTIME_DIR", folder.0.join("others")).env("DP_DRIVER", "user").env_remove("DP_NID");
+    command.env("DP_RUNTIME_DIR", folder.path.join("others")).env("DP_DRIVER", "user").env_remove("DP_NID");
     command.stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let _ = child.stdin.take().unwrap().write_all(b"hello\n");
@@ -278,7 +270,7 @@ fn send(folder: &Folder, graph: &Path, to: &str) -> (i32, String) {
 fn a_program_with_a_strict_graph_sends_along_its_edges_only() {
     let folder = Folder::new("given");
     let file = strict(&folder);
-    let (toml, compiled) = (file.to_str().unwrap(), folder.0.join("strict.dpg"));
+    let (toml, compiled) = (file.to_str().unwrap(), folder.path.join("strict.dpg"));
     said(&folder, &["compile", toml, "--out", compiled.to_str().unwrap()]);
     let text = fs::read_to_string(&compiled).unwrap();
     assert_eq!(text, "dp-graph 1\nstrict\nedge 1/7301 1/7302\nend\n");

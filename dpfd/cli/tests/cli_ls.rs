@@ -1,11 +1,14 @@
 //! `dp ls` over real processes: working, stopped, dead.
 
+mod kit;
+
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use dpfd::{Addr, Endpoint};
+use kit::{until, Folder};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use serde_json::{json, Value};
@@ -41,17 +44,6 @@ fn of(listing: &Value, dpid: u16) -> Option<&Value> {
 
 fn edge(listing: &Value, from: &str, to: &str) -> Option<Value> {
     listing["edges"].as_array().unwrap().iter().find(|e| e["from"] == from && e["to"] == to).cloned()
-}
-
-fn by_and_by<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(10);
-    loop {
-        match look() {
-            Some(found) => return found,
-            None => assert!(Instant::now() < end, "{what}"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -114,7 +106,7 @@ fn endpoints_and_edges_are_listed_with_what_their_processes_say() {
 
     // Closed, and dead: not listed.
     drop(mine);
-    by_and_by("a closed endpoint", || of(&ls().0, 6001).is_none().then_some(()));
+    until("a closed endpoint", || of(&ls().0, 6001).is_none());
     assert!(of(&ls().0, 6002).is_some());
     child.kill().unwrap();
     child.wait().unwrap();
@@ -126,18 +118,16 @@ fn endpoints_and_edges_are_listed_with_what_their_processes_say() {
 #[test]
 fn a_registry_that_cannot_be_read_does_not_end_a_watch() {
     use std::os::unix::fs::PermissionsExt;
-    let path = std::env::temp_dir().join(format!("dp-ls-open-{}", std::process::id()));
-    std::fs::create_dir(&path).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let open = Folder::new("open");
+    std::fs::set_permissions(&open.path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-    command.args(["ls", "--watch=0.05", "--json-lines"]).env("DP_RUNTIME_DIR", &path);
+    command.args(["ls", "--watch=0.05", "--json-lines"]).env("DP_RUNTIME_DIR", &open.path);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let open = said.filter(|line| line.contains("open to everybody")).take(2).count();
+    let told = said.filter(|line| line.contains("open to everybody")).take(2).count();
     let _ = child.kill();
     let _ = child.wait();
-    let _ = std::fs::remove_dir(&path);
-    assert_eq!(open, 2, "it went on behind the first");
+    assert_eq!(told, 2, "it went on behind the first");
 }
 
 /// A list without lines is nothing to write, by which nobody could be told to be gone.

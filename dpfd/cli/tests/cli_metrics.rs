@@ -1,41 +1,25 @@
 //! `dp metrics` as Prometheus and node_exporter meet it.
 
+mod kit;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use dpfd::Endpoint;
+use kit::Folder;
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("dp-metrics-{}-{name}", std::process::id()));
-        // As the registry wants it.
-        fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
-        Folder(path)
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
-        command.arg("metrics").args(words).env("DP_RUNTIME_DIR", &self.0);
-        command
-    }
-
-    fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
+fn command(folder: &Folder, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    command.arg("metrics").args(words).env("DP_RUNTIME_DIR", &folder.path);
+    command
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn run(folder: &Folder, words: &[&str]) -> Output {
+    command(folder, words).output().unwrap()
 }
 
 /// A server and where it says that it serves.
@@ -43,7 +27,7 @@ struct Server(Child, String);
 
 impl Server {
     fn start(folder: &Folder, place: &str) -> Server {
-        let mut child = folder.command(&["--listen", place]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command(folder, &["--listen", place]).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
         BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
         Server(child, said)
@@ -72,7 +56,7 @@ fn asked(mut stream: impl Read + Write, request: &str) -> String {
 #[test]
 fn an_endpoint_is_counted_in_each_of_the_three_ways() {
     let folder = Folder::new("three");
-    std::env::set_var("DP_RUNTIME_DIR", &folder.0);
+    std::env::set_var("DP_RUNTIME_DIR", &folder.path);
     let (from, to) = (Endpoint::open(0).unwrap(), Endpoint::open(0).unwrap());
     for _ in 0..3 {
         from.send_to(b"hello", to.addr()).unwrap();
@@ -92,15 +76,15 @@ fn an_endpoint_is_counted_in_each_of_the_three_ways() {
         assert_eq!(line("dp_endpoint_messages_total", &receiver), "3");
     };
 
-    let out = folder.run(&[]);
+    let out = run(&folder, &[]);
     assert!(out.status.success());
     ours(&String::from_utf8(out.stdout).unwrap());
 
-    let file = folder.0.join("dp.prom");
+    let file = folder.path.join("dp.prom");
     fs::write(&file, "of before").unwrap();
-    assert!(folder.run(&["--textfile", file.to_str().unwrap()]).status.success());
+    assert!(run(&folder, &["--textfile", file.to_str().unwrap()]).status.success());
     ours(&fs::read_to_string(&file).unwrap());
-    let beside = fs::read_dir(&folder.0).unwrap().flatten();
+    let beside = fs::read_dir(&folder.path).unwrap().flatten();
     let beside: Vec<_> = beside.filter(|e| e.file_name().to_string_lossy().starts_with("dp.prom")).collect();
     assert_eq!(beside.len(), 1, "{beside:?}");
 
@@ -118,20 +102,20 @@ fn an_endpoint_is_counted_in_each_of_the_three_ways() {
 #[test]
 fn a_socket_that_nobody_serves_is_taken_over_and_nothing_else() {
     let folder = Folder::new("socket");
-    let path = folder.0.join("socket");
+    let path = folder.path.join("socket");
     let place = format!("unix:{}", path.display());
     drop(UnixListener::bind(&path).unwrap());
     let server = Server::start(&folder, &place);
     let answer = asked(UnixStream::connect(&path).unwrap(), "GET /metrics");
     assert!(answer.contains("dp_endpoints_listed 1"), "{answer}");
     let refused = |place: &str, why: &str| {
-        let out = folder.run(&["--listen", place]);
+        let out = run(&folder, &["--listen", place]);
         let said = String::from_utf8(out.stderr).unwrap();
         assert!(out.status.code() == Some(1) && said.contains(why), "{said}");
     };
     refused(&place, "somebody serves there already");
     drop(server);
-    let file = folder.0.join("file");
+    let file = folder.path.join("file");
     fs::write(&file, "kept").unwrap();
     refused(&format!("unix:{}", file.display()), "no socket");
     assert_eq!(fs::read(&file).unwrap(), b"kept");
@@ -142,26 +126,26 @@ fn a_socket_that_nobody_serves_is_taken_over_and_nothing_else() {
 #[test]
 fn what_cannot_be_written_is_named() {
     let folder = Folder::new("named");
-    let missing = folder.0.join("missing/dp.prom");
-    let out = folder.run(&["--textfile", missing.to_str().unwrap()]);
+    let missing = folder.path.join("missing/dp.prom");
+    let out = run(&folder, &["--textfile", missing.to_str().unwrap()]);
     let said = String::from_utf8(out.stderr).unwrap();
     assert!(out.status.code() == Some(1) && said.contains("missing/dp.prom"), "{said}");
     let refused = |file: &std::path::Path, why: &str| {
-        let out = folder.run(&["--textfile", file.to_str().unwrap()]);
+        let out = run(&folder, &["--textfile", file.to_str().unwrap()]);
         let said = String::from_utf8(out.stderr).unwrap();
         assert!(out.status.code() == Some(1) && said.contains(why), "{said}");
     };
-    refused(&folder.0, "is a folder; name a file in it");
-    let listener = UnixListener::bind(folder.0.join("socket")).unwrap();
-    refused(&folder.0.join("socket"), "is no file");
-    assert!(UnixStream::connect(folder.0.join("socket")).is_ok(), "it is another one's");
+    refused(&folder.path, "is a folder; name a file in it");
+    let listener = UnixListener::bind(folder.path.join("socket")).unwrap();
+    refused(&folder.path.join("socket"), "is no file");
+    assert!(UnixStream::connect(folder.path.join("socket")).is_ok(), "it is another one's");
     drop(listener);
-    let (link, target) = (folder.0.join("link"), folder.0.join("target"));
+    let (link, target) = (folder.path.join("link"), folder.path.join("target"));
     fs::write(&target, "of before").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
-    assert!(folder.run(&["--textfile", link.to_str().unwrap()]).status.success());
+    assert!(run(&folder, &["--textfile", link.to_str().unwrap()]).status.success());
     assert!(link.is_symlink() && fs::read_to_string(&target).unwrap().contains("dp_endpoints_listed"));
-    let out = folder.run(&["--listen", "9780"]);
+    let out = run(&folder, &["--listen", "9780"]);
     assert_eq!(out.status.code(), Some(2));
 }
 
@@ -212,7 +196,7 @@ fn more_connections_than_it_has_descriptors_do_not_end_it() {
     let folder = Folder::new("crowd");
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 64; exec \"$0\" metrics --listen 127.0.0.1:0", env!("CARGO_BIN_EXE_dp")]);
-    let mut child = command.env("DP_RUNTIME_DIR", &folder.0).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.env("DP_RUNTIME_DIR", &folder.path).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
     let mut server = Server(child, said);

@@ -1,28 +1,30 @@
 //! `dp rules`, and `dp run --dry-run`: what they say of rules, and what they do about them.
 
+mod kit;
 mod page;
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use kit::{skip, Folder};
+
 const PAGE: &str = include_str!("../../../man/dp-rules.1");
 
-struct Folder(PathBuf);
+/// A user's settings.
+struct Home(Folder);
 
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("dp-rules-{}-{name}", std::process::id()));
-        fs::create_dir_all(path.join("dp")).unwrap();
-        Folder(path)
+impl Home {
+    fn new(name: &str) -> Home {
+        let folder = Folder::new(name);
+        fs::create_dir(folder.path.join("dp")).unwrap();
+        Home(folder)
     }
 
     /// The user's own rules.
     fn file(&self, text: &str) -> PathBuf {
-        let path = self.0.join("dp/dp-preload.conf");
-        fs::write(&path, text).unwrap();
+        let path = self.0.file("dp/dp-preload.conf", text);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         path
     }
@@ -30,7 +32,7 @@ impl Folder {
     fn dp(&self, line: &str, environment: &[(&str, &str)]) -> Output {
         let mut command = Command::new("timeout");
         command.args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_dp")]).args(line.split_whitespace());
-        command.env("XDG_CONFIG_HOME", &self.0).envs(environment.iter().copied());
+        command.env("XDG_CONFIG_HOME", &self.0.path).envs(environment.iter().copied());
         command.output().expect("timeout, of Debian's coreutils")
     }
 
@@ -52,54 +54,48 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn check_lists_rules_with_their_places_and_tells_what_is_wrong() {
-    let folder = Folder::new("check");
-    let path = folder.file("# x\ntcp any localhost:1; dp any * program=a after=0\n");
+    let home = Home::new("check");
+    let path = home.file("# x\ntcp any localhost:1; dp any * program=a after=0\n");
     let at = path.display();
     let listed = format!("{at}:2:1: tcp any localhost:1\n{at}:2:22: channel any * program=a after=0\n");
-    assert_eq!(folder.said("rules check"), listed);
-    assert_eq!(folder.said(&format!("rules check {at}")), listed);
-    let json: serde_json::Value = serde_json::from_str(&folder.said("rules check --json")).unwrap();
+    assert_eq!(home.said("rules check"), listed);
+    assert_eq!(home.said(&format!("rules check {at}")), listed);
+    let json: serde_json::Value = serde_json::from_str(&home.said("rules check --json")).unwrap();
     let rule = |rule: &str, action: &str, column: u32| serde_json::json!({"rule": rule, "action": action, "text": path, "line": 2, "column": column});
     let expected =
         [rule("tcp any localhost:1", "tcp", 1), rule("channel any * program=a after=0", "channel", 22)];
     assert_eq!(json, serde_json::json!({"version": 1, "rules": expected}));
     page::documents(PAGE, &json, &[]);
-    folder.file("tcp any *:1");
-    assert!(folder.said("rules check").ends_with("(added): channel any localhost\n"));
-    folder.file("tcp any *\n\n  tcp any ::1");
+    home.file("tcp any *:1");
+    assert!(home.said("rules check").ends_with("(added): channel any localhost\n"));
+    home.file("tcp any *\n\n  tcp any ::1");
     assert_eq!(
-        folder.failed("rules check", &[], 1),
+        home.failed("rules check", &[], 1),
         format!("dp rules: {at}:3:11: ::1 has more than one colon; write an IPv6 address in brackets, as in [::1] or [::1]:6379\n")
     );
-    assert!(folder
+    assert!(home
         .failed("rules check", &[("DP_RULES", "tcp")], 1)
         .contains("DP_RULES:1:4: the direction is missing"));
-    folder.file("");
-    assert!(folder.failed("rules check", &[("DP_RING", "9")], 1).contains("DP_RING=9: too small"));
-    assert!(folder.failed("rules check /no/such/file", &[], 1).contains("/no/such/file: no such file"));
+    home.file("");
+    assert!(home.failed("rules check", &[("DP_RING", "9")], 1).contains("DP_RING=9: too small"));
+    assert!(home.failed("rules check /no/such/file", &[], 1).contains("/no/such/file: no such file"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
-    assert!(folder.failed("rules check", &[], 1).contains("others can write to it (mode 622)"));
-    let out = folder.dp("rules check", &[("DP_RULES", "tcp any *"), ("DP_RULEZ", "x")]);
+    assert!(home.failed("rules check", &[], 1).contains("others can write to it (mode 622)"));
+    let out = home.dp("rules check", &[("DP_RULES", "tcp any *"), ("DP_RULEZ", "x")]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("is it DP_RULES?") && out.status.success());
 }
 
 #[test]
 fn explain_names_the_rule_that_decides_and_what_the_others_are_for() {
-    let folder = Folder::new("explain");
-    let path = folder.file(
+    let home = Home::new("explain");
+    let path = home.file(
         "tcp any localhost:5432\nrequire listen * unit=shop\nrefuse any * user=4242\nchannel connect localhost program=redis-* spin=0\n",
     );
     let at = path.display();
     assert_eq!(
-        folder.said("rules explain /usr/bin/redis-cli localhost:6379"),
+        home.said("rules explain /usr/bin/redis-cli localhost:6379"),
         format!(
             "channel, spin=0\ndecided by {at}:4:1: channel connect localhost program=redis-* spin=0\n\
              passed over {at}:1:1: tcp any localhost:5432 (for other ports)\n\
@@ -107,69 +103,70 @@ fn explain_names_the_rule_that_decides_and_what_the_others_are_for() {
              passed over {at}:3:1: refuse any * user=4242 (for another user)\n"
         )
     );
-    assert!(folder.said("rules explain x [::1]:5432").starts_with("tcp\ndecided by"));
-    assert!(folder
+    assert!(home.said("rules explain x [::1]:5432").starts_with("tcp\ndecided by"));
+    assert!(home
         .said("rules explain x 192.0.2.1:5432")
         .starts_with("tcp\nno rule matches, so it stays on TCP\n"));
     for unit in ["shop.service", "shop"] {
-        let said = folder.said(&format!("rules explain --listen --unit {unit} x 192.0.2.1:80"));
+        let said = home.said(&format!("rules explain --listen --unit {unit} x 192.0.2.1:80"));
         assert!(said.starts_with("require\ndecided by") && said.ends_with("(reason remote)\n"), "{said}");
     }
-    assert!(folder.said("rules explain --user 4242 x 192.0.2.1:80").starts_with("refuse\n"));
-    assert!(folder
+    assert!(home.said("rules explain --user 4242 x 192.0.2.1:80").starts_with("refuse\n"));
+    assert!(home
         .said("rules explain --cgroup /a/shop.service/b --listen x 127.0.0.1:80")
         .starts_with("require\n"));
     let json: serde_json::Value =
-        serde_json::from_str(&folder.said("rules explain --json redis-cli 127.0.0.1:6379")).unwrap();
+        serde_json::from_str(&home.said("rules explain --json redis-cli 127.0.0.1:6379")).unwrap();
     assert_eq!((&json["action"], &json["because"]["line"]), (&"channel".into(), &4.into()));
     assert_eq!((&json["version"], &json["passed_over"][0]["is_for"]), (&1.into(), &"other ports".into()));
     page::documents(PAGE, &json, &[]);
     for wrong in ["x", "x 127.0.0.1", "x example.org:80", "--user no.such.user x 127.0.0.1:1"] {
-        folder.failed(&format!("rules explain {wrong}"), &[], 2);
+        home.failed(&format!("rules explain {wrong}"), &[], 2);
     }
 }
 
 #[test]
 fn reload_makes_the_mark_anew_where_the_rules_can_be_used() {
-    let folder = Folder::new("reload");
-    let path = folder.file("tcp any *");
-    let mark = folder.0.join("dp/dp-preload.conf.reload");
-    assert!(folder.failed("rules reload", &[("DP_RULES", "tcp any *")], 1).contains("running programs keep"));
+    let home = Home::new("reload");
+    let path = home.file("tcp any *");
+    let mark = home.0.path.join("dp/dp-preload.conf.reload");
+    assert!(home.failed("rules reload", &[("DP_RULES", "tcp any *")], 1).contains("running programs keep"));
     assert!(!mark.exists());
-    let named = folder.0.join("dp/named.conf");
+    let named = home.0.path.join("dp/named.conf");
     fs::copy(&path, &named).unwrap();
-    folder.said(&format!("rules reload {}", named.display()));
-    assert!(folder.0.join("dp/named.conf.reload").exists() && !mark.exists());
-    folder.file("tcp anywhere *");
-    assert!(folder
+    home.said(&format!("rules reload {}", named.display()));
+    assert!(home.0.path.join("dp/named.conf.reload").exists() && !mark.exists());
+    home.file("tcp anywhere *");
+    assert!(home
         .failed(&format!("rules reload {}", path.display()), &[], 1)
         .contains("1:5: anywhere is not a direction"));
     assert!(!mark.exists());
-    folder.file("tcp any *");
+    home.file("tcp any *");
     let stamp = || {
-        folder.said(&format!("rules reload {}", path.display()));
+        home.said(&format!("rules reload {}", path.display()));
         let meta = fs::metadata(&mark).unwrap();
         (meta.ino(), meta.mtime(), meta.mtime_nsec())
     };
     assert_ne!(stamp(), stamp());
-    let left: Vec<_> = fs::read_dir(folder.0.join("dp")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(home.0.path.join("dp")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left.len(), 4, "{left:?}");
 }
 
 #[test]
 fn explain_knows_link_local_addresses_of_this_host() {
-    let folder = Folder::new("local");
-    folder.file("channel any localhost");
-    let loopback = |address: &str| folder.said(&format!("rules explain x {address}"));
+    let home = Home::new("local");
+    home.file("channel any localhost");
+    let loopback = |address: &str| home.said(&format!("rules explain x {address}"));
     // Of an interface by its name, as ss prints it.
     assert!(loopback("[::1%lo]:80").starts_with("channel\n"));
-    folder.failed("rules explain x [fe80::1%no-such-dp]:80", &[], 2);
+    home.failed("rules explain x [fe80::1%no-such-dp]:80", &[], 2);
     let mut own = nix::ifaddrs::getifaddrs().expect("interfaces").filter_map(|i| {
         let v6 = *i.address?.as_sockaddr_in6()?;
         v6.ip().is_unicast_link_local().then(|| (v6.ip(), v6.scope_id(), i.interface_name))
     });
     let Some((ip, scope, name)) = own.next() else {
-        return skip("no interface has a link-local address");
+        return skip("dp rules explain: no interface has a link-local address");
     };
     for address in [format!("[{ip}%{scope}]:80"), format!("[{ip}%{name}]:80"), format!("[{ip}]:80")] {
         assert!(loopback(&address).starts_with("channel\n"), "{address}: {}", loopback(&address));
@@ -177,22 +174,14 @@ fn explain_knows_link_local_addresses_of_this_host() {
     assert!(!loopback("[fe80::dead:beef:1]:80").starts_with("channel\n"));
 }
 
-/// Told where the summary of tests is.
-fn skip(why: &str) {
-    if let Some(file) = std::env::var_os("DP_SKIPS") {
-        let mut file = fs::File::options().append(true).create(true).open(file).unwrap();
-        writeln!(file, "SKIP: dp rules explain: {why}").unwrap();
-    }
-}
-
 /// The services' rules are in /etc: who forgot to be root is told that they heard nothing.
 #[test]
 fn a_mark_that_could_not_be_made_is_told() {
-    let folder = Folder::new("missed");
-    let path = folder.file("tcp any *");
-    let run = |line: &str| folder.dp(line, &[]);
+    let home = Home::new("missed");
+    let path = home.file("tcp any *");
+    let run = |line: &str| home.dp(line, &[]);
     // A folder is where the mark would be.
-    let mark = folder.0.join("dp/dp-preload.conf.reload");
+    let mark = home.0.path.join("dp/dp-preload.conf.reload");
     fs::create_dir(&mark).unwrap();
     let out = run(&format!("rules reload {}", path.display()));
     let said = String::from_utf8_lossy(&out.stderr);
@@ -204,15 +193,15 @@ fn a_mark_that_could_not_be_made_is_told() {
 
 #[test]
 fn a_dry_run_tells_and_runs_nothing() {
-    let folder = Folder::new("dry");
-    let path = folder.file("tcp any *:1");
+    let home = Home::new("dry");
+    let path = home.file("tcp any *:1");
     let shim = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let dry = |line: &str, environment: &[(&str, &str)]| {
         let mut all = environment.to_vec();
         all.push(("DP_SHIM", shim));
-        folder.dp(line, &all)
+        home.dp(line, &all)
     };
-    let marker = folder.0.join("ran");
+    let marker = home.0.path.join("ran");
     let out = dry(&format!("run --dry-run touch {}", marker.display()), &[]);
     let said = String::from_utf8(out.stdout).unwrap();
     assert!(out.status.success() && !marker.exists(), "{said}");
@@ -228,6 +217,6 @@ fn a_dry_run_tells_and_runs_nothing() {
     assert_eq!(code("run --dry-run no-such-program-at-all", &[]), Some(127));
     assert_eq!(code("run --dry-run touch", &[("DP_RULES", "?")]), Some(2));
     assert_eq!(code("run --dry-run touch", &[("DP_SPIN", "x")]), Some(2));
-    assert_eq!(folder.dp("run --dry-run touch", &[("DP_SHIM", "/nowhere")]).status.code(), Some(125));
+    assert_eq!(home.dp("run --dry-run touch", &[("DP_SHIM", "/nowhere")]).status.code(), Some(125));
     assert_eq!(code("run --dry-run touch", &[("DP_DISABLE", "1")]), Some(0));
 }

@@ -1,11 +1,14 @@
 //! What `dp run` says of the environment before it becomes the program. The shim itself is silent.
 
+mod kit;
+
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use kit::{skip, Folder};
 
 /// `dp run` of a program that says "ran", with these variables.
 fn run(environment: &[(&str, &str)]) -> Output {
@@ -102,51 +105,26 @@ fn the_program_begins_with_the_signals_and_descriptors_that_it_would_have_had() 
     }
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("dp-run-{}-{name}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Folder(path)
-    }
-
-    /// An executable file.
-    fn script(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-
-    /// A program that says "ran" and what it has for `LD_PRELOAD`.
-    fn program(&self, name: &str, options: &[&str]) -> PathBuf {
-        self.program_with(name, options, "")
-    }
-
-    /// The same, with this beside it.
-    fn program_with(&self, name: &str, options: &[&str], beside: &str) -> PathBuf {
-        const SOURCE: &str = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { const char *preload = \
-                              getenv(\"LD_PRELOAD\"); return printf(\"ran %s\\n\", preload ? preload : \"alone\") < 0; }\n";
-        let (source, program) = (self.0.join("source.c"), self.0.join(name));
-        fs::write(&source, SOURCE.to_owned() + beside).unwrap();
-        let out = Command::new("cc").args(options).arg("-o").args([&program, &source]).output().unwrap();
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        program
-    }
+/// An executable file.
+fn script(folder: &Folder, name: &str, text: &str) -> PathBuf {
+    let path = folder.file(name, text);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A program that says "ran" and what it has for `LD_PRELOAD`.
+fn program(folder: &Folder, name: &str, options: &[&str]) -> PathBuf {
+    program_with(folder, name, options, "")
 }
 
-fn skip(reason: &str) {
-    if let Some(list) = std::env::var_os("DP_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
-        writeln!(file, "SKIP: {reason}").expect("the list of skips");
-    }
+/// The same, with this beside it.
+fn program_with(folder: &Folder, name: &str, options: &[&str], beside: &str) -> PathBuf {
+    const SOURCE: &str = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { const char *preload = \
+                          getenv(\"LD_PRELOAD\"); return printf(\"ran %s\\n\", preload ? preload : \"alone\") < 0; }\n";
+    let (source, program) = (folder.file("source.c", &(SOURCE.to_owned() + beside)), folder.path.join(name));
+    let out = Command::new("cc").args(options).arg("-o").args([&program, &source]).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    program
 }
 
 const SHIM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
@@ -182,7 +160,7 @@ fn refused(program: &Path, words: &[&str]) {
 #[test]
 fn a_program_that_loads_no_shim_is_refused_and_runs_anyway() {
     let folder = Folder::new("static");
-    let program = folder.program("static", &["-static"]);
+    let program = program(&folder, "static", &["-static"]);
     let name = program.to_str().unwrap();
     refused(
         &program,
@@ -197,11 +175,11 @@ fn a_program_that_loads_no_shim_is_refused_and_runs_anyway() {
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "ran alone\n", ""));
 
     // A script is what its first line names.
-    let script = folder.script("script", &format!("#!{name} -x\n"));
-    refused(&script, &[name, "is statically linked"]);
-    let by_env = folder.script("by-env", &format!("#!/usr/bin/env {name}\n"));
+    let plain = script(&folder, "script", &format!("#!{name} -x\n"));
+    refused(&plain, &[name, "is statically linked"]);
+    let by_env = script(&folder, "by-env", &format!("#!/usr/bin/env {name}\n"));
     refused(&by_env, &[name, "is statically linked"]);
-    let of_script = folder.script("of-script", &format!("#!{}\n", script.display()));
+    let of_script = script(&folder, "of-script", &format!("#!{}\n", plain.display()));
     refused(&of_script, &[name, "is statically linked"]);
 }
 
@@ -209,11 +187,11 @@ fn a_program_that_loads_no_shim_is_refused_and_runs_anyway() {
 fn a_program_that_calls_past_the_c_library_or_is_for_another_machine_is_refused() {
     const NOTE: &str = r#"__asm__(".pushsection .note.go.buildid,\"a\",@note\n.long 4,4,4\n.ascii \"Go\\0\\0abcd\"\n.popsection");"#;
     let folder = Folder::new("others");
-    let of_go = folder.program_with("of-go", &[], NOTE);
+    let of_go = program_with(&folder, "of-go", &[], NOTE);
     refused(&of_go, &[of_go.to_str().unwrap(), "is a Go program", "with the shim for what it starts"]);
-    let mut other = fs::read(folder.program("own", &[])).unwrap();
+    let mut other = fs::read(program(&folder, "own", &[])).unwrap();
     other[18] ^= 0x7f;
-    let machine = folder.script("other", "");
+    let machine = script(&folder, "other", "");
     fs::write(&machine, other).unwrap();
     refused(&machine, &[machine.to_str().unwrap(), "another kind of machine", "starts it without the shim"]);
     // What the C library makes of it, which takes it for a script, is not ours.
@@ -224,7 +202,7 @@ fn a_program_that_calls_past_the_c_library_or_is_for_another_machine_is_refused(
 #[test]
 fn a_program_with_more_rights_than_its_caller_is_refused() {
     let folder = Folder::new("setuid");
-    let program = folder.program("setuid", &[]);
+    let program = program(&folder, "setuid", &[]);
     if std::os::unix::fs::chown(&program, Some(4242), Some(4243)).is_err() {
         return skip("dp run of setuid programs: giving a file away needs root");
     }
@@ -241,13 +219,13 @@ fn a_program_with_more_rights_than_its_caller_is_refused() {
 #[test]
 fn a_program_with_a_sanitizer_is_refused_unless_that_may_be_second() {
     let folder = Folder::new("asan");
-    let source = folder.script("try.c", "int main(void) { return 0; }\n");
+    let source = script(&folder, "try.c", "int main(void) { return 0; }\n");
     let options = ["-fsanitize=address", "-o"];
-    let tried = Command::new("cc").args(options).arg(folder.0.join("try")).arg(&source).output().unwrap();
+    let tried = Command::new("cc").args(options).arg(folder.path.join("try")).arg(&source).output().unwrap();
     if !tried.status.success() {
         return skip("dp run of programs with AddressSanitizer: this compiler has none");
     }
-    let program = folder.program("asan", &options[..1]);
+    let program = program(&folder, "asan", &options[..1]);
     refused(&program, &["needs libasan.so", "verify_asan_link_order=0", "starts it without the shim"]);
     let (code, out, err) = said(&mut dp_run(&["--anyway"], &program));
     assert_eq!((code, out.as_str()), (Some(0), "ran alone\n"), "{err}");
@@ -285,7 +263,7 @@ fn under_filter(command: &mut Command, action: u32) {
 #[test]
 fn a_filter_that_kills_what_the_shim_does_is_told_before_the_program_is_killed() {
     let folder = Folder::new("filter");
-    let program = folder.program("ran", &[]);
+    let program = program(&folder, "ran", &[]);
     for action in [libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_KILL_THREAD, libc::SECCOMP_RET_TRAP] {
         let mut command = dp_run(&[], &program);
         under_filter(&mut command, action);

@@ -53,3 +53,35 @@ pub fn text(running: &Running, picture: &Picture) -> String {
     });
     to_string_pretty(&all).expect("plain data") + "\n"
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use dp_graph::live::{OtherNode, RunningChannels, RunningProcess};
+    use dpfd::Addr;
+
+    use super::*;
+
+    #[test]
+    fn all_that_is_printed_has_the_documented_fields() {
+        let running = Running {
+            nid: 1,
+            processes: vec![RunningProcess {
+                pid: 71,
+                endpoints: BTreeSet::from([7301]),
+                ..Default::default()
+            }],
+            edges: BTreeSet::from([(Addr { nid: 1, dpid: 7301 }, Addr { nid: 2, dpid: 7302 })]),
+            others: vec![OtherNode { nid: 2, endpoints: BTreeSet::from([7302]), ..OtherNode::default() }],
+            channels: vec![RunningChannels { client: 71, server: 72, ..RunningChannels::default() }],
+        };
+        let text = text(&running, &Picture::live(&running, None));
+        let all: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for list in ["others", "processes", "edges", "channels"] {
+            assert!(!all[list].as_array().unwrap().is_empty(), "{text}");
+        }
+        assert_eq!(all["processes"][0]["endpoints"][0]["dpid"], 7301, "{text}");
+        crate::page::documents(include_str!("../../../../man/dp-graph.1"), &all, &[]);
+    }
+}

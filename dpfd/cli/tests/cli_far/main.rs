@@ -1,18 +1,21 @@
 //! `dp bench`, `dp logp` and `dp cost` to another node: two nodes at ports of the loopback, and two network namespaces with two
 //! routes between them. No number is judged here: the machine may be busy.
 
+#[path = "../kit/mod.rs"]
+mod kit;
 #[path = "../page/mod.rs"]
 mod page;
+mod picture;
+mod refused;
 mod two;
 
-use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use two::{namespaces_are_possible, until, Running, Two};
+use kit::until;
+use two::{Running, Two};
 
 /// How far a field of a field is indented in a manual page, at most; what is further in says more of the one above.
 const DEEPEST: usize = 4;
@@ -114,51 +117,6 @@ fn the_cost_model_is_that_of_the_route() {
     }
 }
 
-#[test]
-fn what_cannot_be_measured_is_named_with_a_way_out() {
-    let nodes = Two::at_ports("wrong");
-    let lat = "bench lat --seconds 0.1 --node";
-    let none = ["no gateway", "dp node", "DP_RUNTIME_DIR"];
-    nodes.told(&format!("{lat} 2"), 1, &none);
-    nodes.told("logp --node 2", 1, &none);
-    nodes.told("cost --node 2", 1, &none);
-    nodes.told("bench serve", 1, &none);
-    let _here = nodes.gateway(1);
-    nodes.told(&format!("{lat} 2"), 1, &["node 2 is down", "udp:127.0.0.1:", "dp node"]);
-    let there = nodes.gateway(2);
-    nodes.told(&format!("{lat} 2"), 1, &["nobody serves at endpoint 2/1990", "`dp bench serve`", "node 2"]);
-    nodes.told(&format!("{lat} 2/5000"), 1, &["2/5000", "`dp bench serve --dpid 5000`"]);
-    nodes.told(&format!("{lat} 7"), 2, &["node 7", "it has 2", "Usage: dp bench"]);
-    nodes.told(&format!("{lat} 1"), 2, &["node 1 is this one", "--node"]);
-    nodes.told("cost --node 7", 2, &["node 7", "it has 2", "Usage: dp cost"]);
-    nodes.told(&format!("{lat} 2 --route eth"), 2, &["\"eth\"", "node 2", "these do: udp"]);
-    nodes.told(&format!("{lat} beta"), 2, &["beta", "2/1990"]);
-    for what in ["waiting", "idle", "crowd"] {
-        nodes.told(&format!("bench {what} --node 2"), 2, &["--node is for lat, bw and rate"]);
-    }
-    for other in ["--ways tcp", "--cores 0,1", "--netns x"] {
-        nodes.told(&format!("{lat} 2 {other}"), 2, &["cannot be used with", "--node"]);
-    }
-    nodes.told("bench lat --route udp", 2, &["--node"]);
-    nodes.told("bench lat --dpid 5000", 2, &["--dpid is for serve"]);
-    for other in
-        ["--size 8", "--json", "--cores 0,1", "--netns x", "--seconds 1", "--rounds 2", "--endpoints 3"]
-    {
-        nodes.told(&format!("bench serve {other}"), 2, &["serve takes --dpid alone"]);
-    }
-    let strange = nodes.dp(1, "bench lat --node 2").env("DP_NID", "5").output().unwrap();
-    let said = String::from_utf8_lossy(&strange.stderr).into_owned();
-    assert!(strange.status.code() == Some(1) && said.contains("set DP_NID=1"), "{said}");
-    // What was asked in vain before is no measurement when somebody serves at last.
-    let served = nodes.serve(2, "");
-    nodes.report(&format!("bench lat --node 2 {SHORT}"));
-    let second = nodes.dp(2, "bench serve").output().unwrap();
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
-    assert!(second.status.code() == Some(1) && said.contains("--dpid"), "{said}");
-    drop(served);
-    drop(there);
-}
-
 /// What goes to an endpoint of a measurement that it did not ask for, as a late message does which was for another.
 #[test]
 fn what_others_send_is_not_measured() {
@@ -204,18 +162,6 @@ fn nothing_is_answered_on_the_node_itself() {
     nodes.report(&format!("bench lat --node 2 {SHORT}"));
 }
 
-/// Endpoints of a measurement have any numbers.
-#[test]
-fn a_strict_graph_is_named_as_what_refuses() {
-    let nodes = Two::at_ports("strict");
-    let graph = nodes.folder.join("graph.toml");
-    let lines = fs::read_to_string(&graph).unwrap();
-    fs::write(&graph, format!("strict = true\n{lines}")).unwrap();
-    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
-    let _served = nodes.serve(2, "");
-    nodes.told("bench lat --node 2 --seconds 0.1", 1, &["endpoint 2/1990", "where the graph is strict"]);
-}
-
 #[test]
 fn one_is_served_at_a_time_and_the_next_one_when_it_is_done() {
     let nodes = Two::at_ports("busy");
@@ -255,7 +201,7 @@ fn a_flood_ends_when_nobody_takes_it_any_more() {
 
 #[test]
 fn each_route_between_two_namespaces_is_measured_and_one_that_is_down_is_not() {
-    if !namespaces_are_possible() {
+    if !kit::namespaces_are_possible("dp bench over routes") {
         return;
     }
     let nodes = Two::on_cables("routes");
@@ -282,7 +228,7 @@ fn each_route_between_two_namespaces_is_measured_and_one_that_is_down_is_not() {
 /// In the middle of a turn: the number would be that of another route.
 #[test]
 fn a_route_that_ends_while_it_is_measured_ends_the_measurement() {
-    if !namespaces_are_possible() {
+    if !kit::namespaces_are_possible("dp bench over routes") {
         return;
     }
     let nodes = Two::on_cables("ends");
@@ -297,85 +243,4 @@ fn a_route_that_ends_while_it_is_measured_ends_the_measurement() {
     std::io::Read::read_to_string(&mut lat.0.stderr.take().unwrap(), &mut said).unwrap();
     assert_eq!(lat.0.wait().unwrap().code(), Some(1), "{said}");
     assert!(said.contains("route eth") && said.contains("went by udp"), "{said}");
-}
-
-/// The registry's folder is what the gateway of this node is found by.
-#[test]
-fn a_gateway_that_ended_is_none() {
-    let nodes = Two::at_ports("ended");
-    drop(nodes.gateway(1));
-    let folder: &Path = &nodes.registry(1);
-    assert!(folder.exists());
-    let (code, _, said) = nodes.ended("bench lat --node 2");
-    assert!(code == Some(1) && said.contains("gateway"), "{said}");
-}
-
-/// `dp graph live` of a node.
-fn picture(nodes: &Two, nid: u16, words: &str) -> Value {
-    let out = nodes.dp(nid, &format!("graph live {words} --json")).output().unwrap();
-    assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
-}
-
-/// The mark of an edge.
-fn edge<'a>(picture: &'a Value, from: &str, to: &str) -> Option<&'a str> {
-    let mut edges = picture["edges"].as_array().unwrap().iter();
-    edges.find(|edge| edge["from"] == from && edge["to"] == to)?["mark"].as_str()
-}
-
-/// The mark of an endpoint.
-fn endpoint(picture: &Value, nid: u16, dpid: u16) -> Option<String> {
-    let processes = picture["processes"].as_array().unwrap().iter().filter(|process| process["node"] == nid);
-    let mut endpoints = processes.flat_map(|process| process["endpoints"].as_array().unwrap());
-    Some(endpoints.find(|endpoint| endpoint["dpid"] == dpid)?["mark"].as_str()?.to_string())
-}
-
-#[test]
-fn the_picture_of_what_runs_has_the_ends_on_the_other_node() {
-    if !namespaces_are_possible() {
-        return;
-    }
-    let nodes = Two::on_cables("picture");
-    let _gateways = [nodes.gateway(1), nodes.gateway(2)];
-    let reads = |nid, dpid: u16| {
-        Running(nodes.dp(nid, &format!("recv {dpid} --count 9")).stdout(Stdio::null()).spawn().unwrap())
-    };
-    let _receivers = [reads(2, 7001), reads(1, 7003)];
-    let sends = |nid, to: &str, from: u16| {
-        let mut send = nodes.dp(nid, &format!("send {to} --lines --from {from}"));
-        let mut send = Running(send.stdin(Stdio::piped()).spawn().unwrap());
-        std::io::Write::write_all(send.0.stdin.as_mut().unwrap(), b"a line\n").unwrap();
-        send
-    };
-    let _senders = [sends(1, "2/7001", 7002), sends(2, "1/7003", 7004)];
-    let all = |nid, words: &str, mark: &str| {
-        let picture = picture(&nodes, nid, words);
-        let edges = [("1/7002", "2/7001"), ("2/7004", "1/7003")].map(|(from, to)| edge(&picture, from, to));
-        let ends = [(2, 7001), (1, 7002), (1, 7003), (2, 7004)];
-        edges == [Some(mark); 2]
-            && ends.iter().all(|&(nid, dpid)| endpoint(&picture, nid, dpid).as_deref() == Some(mark))
-    };
-    for nid in [1, 2] {
-        until("both edges with their ends", || all(nid, "", "agreed"));
-    }
-    let picture_of_one = picture(&nodes, 1, "");
-    let [other] = &picture_of_one["others"].as_array().unwrap()[..] else { panic!("{picture_of_one}") };
-    assert_eq!((&other["nid"], &other["name"], &other["up"]), (&2.into(), &"beta".into(), &true.into()));
-    assert!(other["unheard_ns"].as_u64().is_some_and(|ns| ns < 60_000_000_000), "{other}");
-
-    // Beside a file with the one edge, and an endpoint that nobody opened.
-    let file = nodes.folder.join("compared.toml");
-    let process = |name, nid, endpoints| {
-        format!("[[process]]\nname = \"{name}\"\nnode = {nid}\nendpoints = {endpoints}\n")
-    };
-    let text = "[[node]]\nnid = 1\n[[node]]\nnid = 2\n".to_string()
-        + &process("a", 1, "[7002, 7003]")
-        + &process("b", 2, "[7001, 7009]")
-        + "[[edge]]\nfrom = \"1/7002\"\nto = \"2/7001\"\n";
-    fs::write(&file, text).unwrap();
-    let beside = picture(&nodes, 1, file.to_str().unwrap());
-    assert_eq!(edge(&beside, "1/7002", "2/7001"), Some("agreed"));
-    assert_eq!(edge(&beside, "2/7004", "1/7003"), Some("running-only"));
-    let ends = [7001, 7009, 7004].map(|dpid| endpoint(&beside, 2, dpid).unwrap());
-    assert_eq!(ends, ["agreed", "unseen", "running-only"]);
 }

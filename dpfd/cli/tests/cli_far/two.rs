@@ -1,6 +1,6 @@
 //! Two nodes: at ports of the loopback, or network namespaces with two cables between them.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{unshare, CloneFlags};
 use serde_json::Value;
 
+use super::kit::{until, Folder};
 use super::{SHORT, TRUSTED};
 
 /// A program that is killed when its test ends.
@@ -21,14 +22,6 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-pub fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -57,37 +50,20 @@ impl Network {
     }
 }
 
-/// Whether nodes can be network namespaces; a line for the summary if not.
-pub fn namespaces_are_possible() -> bool {
-    let possible = std::thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok()).join().unwrap();
-    if !possible {
-        let what = "SKIP: dp bench over routes: network namespaces need root";
-        // Past what captures the output of tests that pass.
-        let _ = writeln!(std::io::stderr(), "{what}");
-        if let Some(skips) = std::env::var_os("DP_SKIPS") {
-            let mut skips = File::options().append(true).create(true).open(skips).unwrap();
-            writeln!(skips, "{what}").unwrap();
-        }
-    }
-    possible
-}
-
 /// Nodes 1 and 2, each with its folder.
 pub struct Two {
-    pub folder: PathBuf,
+    pub folder: Folder,
     pub networks: Vec<Network>,
 }
 
 impl Two {
     pub fn new(name: &str, routes: [String; 2], networks: Vec<Network>) -> Two {
-        let folder = std::env::temp_dir().join(format!("dp-cli-far-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir(&folder).unwrap();
+        let folder = Folder::new(name);
         let [one, two] = routes;
         let nodes = format!(
             "[[node]]\nnid = 1\nroutes = [{one}]\n[[node]]\nnid = 2\nname = \"beta\"\nroutes = [{two}]\n"
         );
-        fs::write(folder.join("graph.toml"), format!("{TRUSTED}{nodes}")).unwrap();
+        folder.file("graph.toml", &format!("{TRUSTED}{nodes}"));
         Two { folder, networks }
     }
 
@@ -116,7 +92,7 @@ impl Two {
     }
 
     pub fn registry(&self, nid: u16) -> PathBuf {
-        self.folder.join(nid.to_string())
+        self.folder.path.join(nid.to_string())
     }
 
     /// `dp` on a node.
@@ -133,7 +109,7 @@ impl Two {
 
     /// The gateway of a node, once it is there; it ends with this.
     pub fn gateway(&self, nid: u16) -> Running {
-        let graph = self.folder.join("graph.toml");
+        let graph = self.folder.path.join("graph.toml");
         let line = format!("node --graph {} --node {nid}", graph.display());
         let gateway = Running(self.dp(nid, &line).stderr(Stdio::null()).spawn().unwrap());
         until("a gateway", || self.registry(nid).join("gateway.status").exists());
@@ -205,11 +181,5 @@ impl Two {
         assert_eq!(got, Some(code), "{line}: {said}");
         assert!(words.iter().all(|word| said.contains(word)), "{line}: {said}");
         assert!(printed.is_empty(), "{line}: {printed}");
-    }
-}
-
-impl Drop for Two {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }

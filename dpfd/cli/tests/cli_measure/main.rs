@@ -3,12 +3,13 @@
 
 mod bench;
 mod cost;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod logp;
 #[path = "../page/mod.rs"]
 mod page;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::{PoisonError, RwLock};
@@ -83,10 +84,7 @@ fn told_of_surveys(verb: &str) {
 fn two_cores(verb: &str) -> bool {
     let two = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
     if !two {
-        if let Some(skips) = std::env::var_os("DP_SKIPS") {
-            let mut skips = fs::File::options().append(true).create(true).open(skips).unwrap();
-            writeln!(skips, "SKIP: dp {verb}: one core, and two are needed").unwrap();
-        }
+        kit::skip(&format!("dp {verb}: one core, and two are needed"));
     }
     two
 }

@@ -1,6 +1,8 @@
 //! `dp top`: as text, and in a real terminal.
 
 mod batch;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod terminal;
 mod tmux;
 

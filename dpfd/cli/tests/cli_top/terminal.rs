@@ -2,6 +2,7 @@
 
 use nix::sys::signal::{kill, Signal};
 
+use crate::kit::until;
 use crate::tmux::Tmux;
 use crate::{folder, Traffic};
 
@@ -170,9 +171,5 @@ fn it_ends_with_its_terminal() {
     tmux.until("the picture", |screen| screen.starts_with("dp top  ") && screen.contains("h keys"));
     let child = tmux.child();
     drop(tmux);
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while kill(child, None).is_ok() {
-        assert!(std::time::Instant::now() < end, "dp top goes on without a terminal");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    until("dp top ends", || kill(child, None).is_err());
 }

@@ -1,12 +1,13 @@
 //! A real terminal: tmux without anybody in front of it.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
+
+use crate::kit::skip;
 
 pub struct Tmux {
     socket: String,
@@ -103,12 +104,5 @@ impl Tmux {
 impl Drop for Tmux {
     fn drop(&mut self) {
         let _ = self.command(&["kill-server"]).output();
-    }
-}
-
-fn skip(reason: &str) {
-    if let Some(list) = std::env::var_os("DP_SKIPS") {
-        let mut file = fs::OpenOptions::new().append(true).open(list).expect("the list of skips");
-        writeln!(file, "SKIP: {reason}").expect("the list of skips");
     }
 }
