@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use dp_edge::ring::{Lines, Pos, Tail};
 use dp_edge::sys::unix;
-use dpfd::driver::user::note::{Note, LEN};
+use dpfd::driver::user::note::{Denial, Note, LEN};
 use dpfd::driver::user::registry::{Entry, Registry};
 use dpfd::edge::inbox::Inbox;
 use dpfd::edge::message;
@@ -216,7 +216,7 @@ impl Service {
         match random.below(10) {
             0 => self.tell(at, Note::Attached { link, knows: u32::MAX }, &[&self.odd[odd]]),
             1 => self.tell(at, Note::Attached { link, knows: u32::MAX }, &[]),
-            2 => self.tell(at, Note::Denied { link }, &[&self.odd[odd]]),
+            2 => self.tell(at, Note::Denied { link, why: Denial::User }, &[&self.odd[odd]]),
             3 => (0..300).for_each(|i| {
                 let notes = [Note::Gone { link }, Note::Room { link }, Note::Pool { link: link + i }];
                 self.tell(at, notes[random.below(3) as usize], &[]);

@@ -9,7 +9,7 @@ use nix::libc::EACCES;
 use nix::sys::stat::{umask, Mode};
 use nix::unistd::{geteuid, setgroups, setresgid, setresuid, Gid, Uid};
 
-use crate::kit::{echo, exchange, numbered, open, receive_all, skip, until, Child, Node, SOON};
+use crate::kit::{echo, exchange, exchange_by, numbered, open, receive_all, skip, until, Child, Node, SOON};
 use crate::{port, there, two_nodes, ECHO};
 
 const NOBODY: u32 = 65534;
@@ -190,6 +190,45 @@ fn a_gateway_that_another_user_has_put_into_roots_folder_is_not_roots() {
     let before = came(&two);
     one.run_as(0, || is_anothers(&refusal(there(2)))).ok();
     assert_eq!(came(&two), before);
+    [answers].into_iter().chain(gateways).for_each(Child::kill);
+}
+
+/// The gateway knows the program as root's, and it is the graph that has no such edge.
+#[test]
+fn a_program_that_gave_up_root_is_told_of_the_edge_that_is_missing() {
+    if !users_are_possible("a program that gives up root") {
+        return;
+    }
+    let (a, b) = (port(), port());
+    let graph = format!(
+        "strict = true\n{}[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{a}\"]\n\
+         [[node]]\nnid = 2\nroutes = [\"udp:127.0.0.1:{b}\"]\n\
+         [[process]]\nname = \"one\"\nnode = 1\nendpoints = [5000, 5001]\n\
+         [[process]]\nname = \"two\"\nnode = 2\nendpoints = [{ECHO}]\n\
+         [[edge]]\nfrom = \"1/5000\"\nto = \"2/{ECHO}\"\n[[edge]]\nfrom = \"2/{ECHO}\"\nto = \"1/5000\"\n",
+        crate::kit::SEALED
+    );
+    let [one, two] = [1, 2].map(|nid| Node::new(nid, &graph, None).owned_by(0, SHARED));
+    let gateways = [one.gateway_of(0), two.gateway_of(0)];
+    let answers = two.run_as(0, || echo(ECHO));
+    one.run_as(0, || {
+        let (agreed, another) = (open(5000), open(5001));
+        another.set_nonblocking(true).expect("a flag");
+        exchange_by(&agreed, there(2), 20);
+        become_user(NOBODY);
+        let end = Instant::now() + SOON;
+        let error = loop {
+            match another.send_to(b"another edge", there(2)) {
+                Err(error) if !matches!(error, Error::WouldBlock) => break error,
+                _ => assert!(Instant::now() < end, "it was taken"),
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let missing = (Addr { nid: 1, dpid: 5001 }, there(2));
+        assert!(matches!(error, Error::NoEdge { from, to } if (from, to) == missing), "{error:?}");
+        exchange_by(&agreed, there(2), 20)
+    })
+    .ok();
     [answers].into_iter().chain(gateways).for_each(Child::kill);
 }
 

@@ -26,6 +26,17 @@ pub const ROUTES: u32 = 4;
 /// All that this library knows.
 pub const ALL: u32 = IMMEDIATES | RAW | ROUTES;
 
+/// Why a sender may not send there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// It is not said: the library is older than that, or newer and has another reason.
+    Unsaid,
+    /// Its user may not.
+    User,
+    /// The gateway's graph is strict, and has no such edge.
+    Edge,
+}
+
 /// One note. `->` from the sender's service to the receiver's, `<-` back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Note {
@@ -56,10 +67,12 @@ pub enum Note {
         /// The link.
         link: u32,
     },
-    /// `<-` The sender's user may not send to it.
+    /// `<-` The sender may not send to it.
     Denied {
         /// The link.
         link: u32,
+        /// Why.
+        why: Denial,
     },
     /// `<-` The gateway knows no route to the receiver's node.
     Unreachable {
@@ -118,6 +131,25 @@ pub enum Note {
     Listed,
 }
 
+impl Denial {
+    /// What stands in the note, where one that is older has zeros.
+    fn code(self) -> u32 {
+        match self {
+            Denial::Unsaid => 0,
+            Denial::User => 1,
+            Denial::Edge => 2,
+        }
+    }
+
+    fn of(code: u32) -> Denial {
+        match code {
+            1 => Denial::User,
+            2 => Denial::Edge,
+            _ => Denial::Unsaid,
+        }
+    }
+}
+
 impl Note {
     /// As a packet.
     pub fn encode(self) -> [u8; LEN] {
@@ -127,7 +159,7 @@ impl Note {
             Note::Attached { link, knows } => (2, link, knows, 0),
             Note::Pool { link } => (3, link, 0, 0),
             Note::Gone { link } => (4, link, 0, 0),
-            Note::Denied { link } => (5, link, 0, 0),
+            Note::Denied { link, why } => (5, link, why.code(), 0),
             Note::Room { link } => (6, link, 0, 0),
             Note::Rest { link } => (6, link, 1, 0),
             Note::Detach { link } => (7, link, 0, 0),
@@ -166,7 +198,7 @@ impl Note {
             2 => Note::Attached { link, knows: a },
             3 => Note::Pool { link },
             4 => Note::Gone { link },
-            5 => Note::Denied { link },
+            5 => Note::Denied { link, why: Denial::of(a) },
             6 if a == 1 => Note::Rest { link },
             6 => Note::Room { link },
             7 => Note::Detach { link },
@@ -323,7 +355,9 @@ mod tests {
             Note::Attached { link: u32::MAX, knows: IMMEDIATES },
             Note::Pool { link: 1 },
             Note::Gone { link: 2 },
-            Note::Denied { link: 3 },
+            Note::Denied { link: 3, why: Denial::User },
+            Note::Denied { link: 3, why: Denial::Edge },
+            Note::Denied { link: 3, why: Denial::Unsaid },
             Note::Room { link: 4 },
             Note::Rest { link: 9 },
             Note::Route { link: 10, code: u64::MAX - 7 },

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::super::door::{send_note, Sent};
 use super::super::endpoint::UserEndpoint;
 use super::super::list;
-use super::super::note::{self, Note};
+use super::super::note::{self, Denial, Note};
 use super::super::route::{How, Wish};
 use super::super::shared::{Command, Shared};
 use super::{Conn, Role, Service};
@@ -145,7 +145,7 @@ impl Service {
     fn list_to(&mut self, number: u32) {
         let allowed = |c: &Conn| matches!(&c.role, Role::In(incoming) if incoming.allowed);
         if !self.conns.get(&number).is_some_and(allowed) {
-            self.tell(number, Note::Denied { link: 0 }, &[]);
+            self.tell(number, Note::Denied { link: 0, why: Denial::User }, &[]);
             return;
         }
         // Without memory there is no answer: the other side waits for it only a moment.
@@ -179,11 +179,11 @@ impl Service {
         }
         if to.nid != 0 && !incoming.allowed {
             // The gateway is not even asked.
-            self.tell(number, Note::Denied { link }, &[]);
+            self.tell(number, Note::Denied { link, why: Denial::User }, &[]);
             return;
         }
         if to.nid != 0 && self.process.gateway().is_some_and(|asked| !asked.permits(from.dpid, to)) {
-            self.tell(number, Note::Denied { link }, &[]);
+            self.tell(number, Note::Denied { link, why: Denial::Edge }, &[]);
             return;
         }
         if to.nid != 0 && self.rests {
@@ -198,7 +198,7 @@ impl Service {
             return;
         };
         if !incoming.allowed {
-            self.tell(number, Note::Denied { link }, &[]);
+            self.tell(number, Note::Denied { link, why: Denial::User }, &[]);
             return;
         }
         let end = SenderEnd::new(process, number, conn.fd.clone(), link);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::super::link::{Destination, Refused};
-use super::super::note::{Note, IMMEDIATES, RAW, ROUTES};
+use super::super::note::{Denial, Note, IMMEDIATES, RAW, ROUTES};
 use super::super::registry::Registry;
 use super::{Conn, Role, Service, RETRY};
 use crate::addr::Addr;
@@ -18,13 +18,18 @@ use dp_edge::sys::{process, unix};
 /// The other process belongs to a user who does not let us in.
 struct Denied;
 
-/// Why a process does not let us send there. A gateway's asks for the user first, and then for the edge.
-fn why_denied(registry: &Registry, process: &str, to: Addr) -> Refused {
-    let me = nix::unistd::geteuid().as_raw();
-    match registry.owner(process) {
+/// Why a process does not let us send there, by its word. A gateway older than that asked for the user first, and then for the edge.
+fn why_denied(denial: Denial, registry: &Registry, process: &str, to: Addr) -> Refused {
+    let may_be_anothers = || {
+        let me = nix::unistd::geteuid().as_raw();
+        me != 0 && registry.owner(process).is_some_and(|uid| uid != me)
+    };
+    match denial {
         _ if to.nid == 0 => Refused::User,
-        Some(uid) if uid != me && me != 0 => Refused::Gateway,
-        _ => Refused::Edge,
+        Denial::User => Refused::Gateway,
+        Denial::Edge => Refused::Edge,
+        Denial::Unsaid if may_be_anothers() => Refused::Gateway,
+        Denial::Unsaid => Refused::Edge,
     }
 }
 
@@ -144,15 +149,19 @@ impl Service {
         let (link, gone) = match note {
             Note::Attached { link, .. } | Note::Pool { link } => (link, false),
             Note::Room { link } | Note::Rest { link } => (link, false),
-            Note::Gone { link } | Note::Denied { link } | Note::Unreachable { link } => (link, true),
+            Note::Gone { link } | Note::Denied { link, .. } | Note::Unreachable { link } => (link, true),
             _ => return self.conn_ended(number),
         };
         let Some(Conn { role: Role::Out(out), .. }) = self.conns.get_mut(&number) else { return };
         let found = if gone { out.links.remove(&link) } else { out.links.get(&link).copied() };
         let Some((serial, to)) = found else { return };
         let is_own = out.process == self.process.shared.member.name;
-        let is_denied = matches!(note, Note::Denied { .. });
-        let why = is_denied.then(|| why_denied(&self.process.shared.registry, &out.process, to));
+        let why = match note {
+            Note::Denied { why, .. } => {
+                Some(why_denied(why, &self.process.shared.registry, &out.process, to))
+            }
+            _ => None,
+        };
         if gone {
             self.asked.remove(&(serial, to));
         }
