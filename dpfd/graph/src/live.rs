@@ -141,10 +141,22 @@ pub struct OtherNode {
     pub name: Option<String>,
     /// Some route reaches it, as far as is known: nobody asks while there is nothing to send.
     pub is_up: bool,
-    /// How long nothing was heard of it; none: nobody says.
-    pub unheard: Option<Duration>,
+    /// When something was heard of it.
+    pub heard: Heard,
     /// Endpoints there that took messages from here, or sent some.
     pub endpoints: BTreeSet<Dpid>,
+}
+
+/// When something was heard of another node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Heard {
+    /// Nobody says.
+    #[default]
+    Unsaid,
+    /// Never.
+    Never,
+    /// So long ago.
+    Ago(Duration),
 }
 
 /// A program with endpoints or channels.
@@ -208,12 +220,13 @@ impl Picture {
         picture.node(running.nid, None);
         for other in &running.others {
             let node = picture.node(other.nid, other.name.as_deref());
-            match other.unheard {
+            match other.heard {
                 _ if !other.is_up => node.title += ", down",
-                Some(unheard) if unheard >= UNHEARD => {
-                    node.title += &format!(", not heard of for {} s", unheard.as_secs());
+                Heard::Never => node.title += ", not heard of yet",
+                Heard::Ago(time) if time >= UNHEARD => {
+                    node.title += &format!(", not heard of for {} s", time.as_secs());
                 }
-                _ => {}
+                Heard::Ago(_) | Heard::Unsaid => {}
             }
         }
         for process in &running.processes {

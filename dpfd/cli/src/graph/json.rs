@@ -1,6 +1,6 @@
 //! What runs, for programs.
 
-use dp_graph::live::{Picture, Running};
+use dp_graph::live::{Heard, Picture, Running};
 use serde_json::{json, to_string_pretty};
 
 /// The picture, with the channels' counts. Fields may be added; none changes its meaning while `version` stays.
@@ -34,8 +34,12 @@ pub fn text(running: &Running, picture: &Picture) -> String {
         })
     });
     let others = running.others.iter().map(|node| {
-        let unheard = node.unheard.map(|time| time.as_nanos() as u64);
-        json!({"nid": node.nid, "name": node.name, "up": node.is_up, "unheard_ns": unheard})
+        let (heard, unheard) = match node.heard {
+            Heard::Unsaid => (None, None),
+            Heard::Never => (Some(false), None),
+            Heard::Ago(time) => (Some(true), Some(time.as_nanos() as u64)),
+        };
+        json!({"nid": node.nid, "name": node.name, "up": node.is_up, "heard": heard, "unheard_ns": unheard})
     });
     let all = json!({
         "version": 1,

@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use dp_graph::live::{OtherNode, Running, RunningChannels, RunningProcess};
-use dp_node::status::Gateway;
+use dp_graph::live::{Heard, OtherNode, Running, RunningChannels, RunningProcess};
+use dp_node::status::{Gateway, Other};
 use dpfd::addr::OWN_NID;
 use dpfd::driver::kernel::network::Network;
 use dpfd::driver::user::account::State;
@@ -104,7 +104,7 @@ fn add_others(running: &mut Running, gateway: &Gateway) {
             nid: node.nid,
             name: node.name.clone(),
             is_up,
-            unheard: node.heard_ns.map(Duration::from_nanos),
+            heard: heard(node),
             endpoints: BTreeSet::new(),
         };
         for flow in &node.flows {
@@ -121,6 +121,16 @@ fn add_others(running: &mut Running, gateway: &Gateway) {
             }
         }
         running.others.push(other);
+    }
+}
+
+/// A gateway that is older than its word of that has had no answer and no flow of a node that it never heard of.
+fn heard(node: &Other) -> Heard {
+    match node.heard_ns {
+        Some(time) => Heard::Ago(Duration::from_nanos(time)),
+        None if node.routes.iter().any(|way| way.round_trip_ns > 0) => Heard::Unsaid,
+        None if node.flows.iter().any(|flow| flow.open) => Heard::Unsaid,
+        None => Heard::Never,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{addr, FIGURE1};
-use crate::live::{OtherNode, Picture, Running, RunningChannels, RunningProcess};
+use crate::live::{Heard, OtherNode, Picture, Running, RunningChannels, RunningProcess};
 use crate::Graph;
 
 fn process(title: &str, endpoints: &[u16]) -> RunningProcess {
@@ -88,7 +88,7 @@ fn what_the_gateway_tells_of_other_nodes_is_drawn() {
         nid,
         name: Some(name.into()),
         is_up: nid == 2,
-        unheard: None,
+        heard: Heard::Unsaid,
         endpoints: endpoints.iter().copied().collect(),
     };
     running.others = vec![other(2, "beta", &[2, 30]), other(3, "gamma", &[])];
@@ -120,9 +120,11 @@ fn a_node_that_was_not_heard_of_is_not_drawn_as_if_it_were_up() {
     let other = OtherNode { nid: 2, name: Some("beta".into()), is_up: true, ..OtherNode::default() };
     let title = |drawn: Picture| drawn.nodes.into_iter().find(|node| node.nid == 2).expect("drawn").title;
     for (ms, told) in [(2999, ""), (3000, ", not heard of for 3 s"), (20_900, ", not heard of for 20 s")] {
-        running.others = vec![OtherNode { unheard: Some(Duration::from_millis(ms)), ..other.clone() }];
+        running.others = vec![OtherNode { heard: Heard::Ago(Duration::from_millis(ms)), ..other.clone() }];
         assert_eq!(title(Picture::live(&running, None)), format!("node 2 beta{told}"));
     }
+    running.others[0].heard = Heard::Never;
+    assert_eq!(title(Picture::live(&running, None)), "node 2 beta, not heard of yet");
     running.others[0].is_up = false;
     assert_eq!(title(Picture::live(&running, None)), "node 2 beta, down");
 }

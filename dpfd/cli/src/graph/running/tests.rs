@@ -87,6 +87,18 @@ fn flow(here: &str, there: &str, out: u64, came: u64, raw: Option<[u64; 2]>) -> 
 }
 
 #[test]
+fn a_node_that_was_never_heard_of_is_told_from_one_of_which_an_old_gateway_says_nothing() {
+    let mut node = gateway(serde_json::json!([flow("1/7", "2/20", 3, 0, None)])).nodes.remove(0);
+    node.heard_ns = None;
+    assert_eq!(heard(&node), Heard::Unsaid, "its flow is open");
+    node.flows[0].open = false;
+    assert_eq!(heard(&node), Heard::Never);
+    let way = serde_json::json!({ "address": "10.0.0.2:4900", "alive": true, "round_trip_ns": 1 });
+    node.routes = vec![serde_json::from_value(way).expect("a route")];
+    assert_eq!(heard(&node), Heard::Unsaid, "it has answered");
+}
+
+#[test]
 fn others_are_what_messages_went_to_or_came_from() {
     let process = RunningProcess { endpoints: [7].into(), ..RunningProcess::default() };
     let mut running = Running { nid: 1, processes: vec![process], ..Running::default() };
@@ -102,7 +114,7 @@ fn others_are_what_messages_went_to_or_came_from() {
     );
     let [up, down] = &running.others[..] else { panic!("{running:?}") };
     assert!(up.is_up && up.name.as_deref() == Some("n2") && !down.is_up && down.endpoints.is_empty());
-    assert_eq!(up.unheard, Some(Duration::from_secs(2)));
+    assert_eq!(up.heard, Heard::Ago(Duration::from_secs(2)));
     assert!(up.endpoints.iter().eq([&20, &21, &22]), "nothing went to 23, and 8 is gone: {up:?}");
     let from: Vec<_> = running.edges.iter().map(|(from, to)| (from.dpid, to.dpid)).collect();
     assert_eq!(from, [(21, 7), (22, 7)]);
