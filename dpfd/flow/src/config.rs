@@ -30,14 +30,13 @@ pub struct Place {
 pub struct Link {
     /// Its speed, bytes in a second.
     pub speed: u64,
-    /// What it carries around each frame, bytes. 38 for Ethernet (preamble, header, checksum and gap), 66 with UDP and IPv4
-    /// inside.
+    /// What it carries around each frame, bytes: [`Link::ETHERNET`], and 28 more with UDP and IPv4 inside.
     pub around: u16,
 }
 
 impl Link {
-    /// Where nobody says what is around frames: Ethernet.
-    pub(crate) const AROUND: u16 = 38;
+    /// What Ethernet carries around a frame: preamble, header, checksum and the gap between two. Taken where nobody says anything else.
+    pub const ETHERNET: u16 = 38;
 }
 
 /// What a flow is told when it is made. Both ends need not be told the same.

@@ -185,7 +185,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
 
     /// What the link carries around each frame, bytes.
     fn around(&self) -> usize {
-        self.config.link.map_or(Link::AROUND, |link| link.around).into()
+        self.config.link.map_or(Link::ETHERNET, |link| link.around).into()
     }
 
     /// This end begins anew by itself: what there is of a message that was not taken as a whole, and what is kept behind it, is void, and the

@@ -28,8 +28,6 @@ const SILENT: usize = 4;
 /// long counts as one that was not answered, since a queue that takes nothing leads nowhere.
 const AGAIN: u64 = 1_000_000;
 const NO_ROOM: u64 = 200_000_000;
-/// Bytes that Ethernet takes for a frame: preamble, header, checksum and the gap between two.
-const ETHERNET: u16 = 38;
 
 /// A route to a node.
 #[derive(Debug)]
@@ -94,9 +92,9 @@ impl Way {
     #[must_use]
     pub fn with_speed(self, speed: Option<u64>) -> Way {
         let below = match &self.address {
-            PeerAddr::Udp(at) if at.is_ipv4() => ETHERNET + 28,
-            PeerAddr::Udp(_) => ETHERNET + 48,
-            _ => ETHERNET,
+            PeerAddr::Udp(at) if at.is_ipv4() => Link::ETHERNET + 28,
+            PeerAddr::Udp(_) => Link::ETHERNET + 48,
+            _ => Link::ETHERNET,
         };
         let around = below + self.guard.around() as u16;
         Way { link: speed.map(|speed| Link { speed, around }), ..self }
