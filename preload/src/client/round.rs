@@ -16,7 +16,8 @@ use crate::intro::{self, COPIES, FEW};
 use crate::own::Named;
 use crate::{fdtable, link, rights, rules, state};
 
-/// Servers without a door, remembered for a second: hash of the address, until when; in its lowest bits [`NAT`] or [`FULL`].
+/// Servers without a door, remembered for a second, each at the place that its hash says: hash of the address, until when; in its lowest
+/// bits [`NAT`] or [`FULL`].
 static NOBODY: [(AtomicU64, AtomicU64); 16] = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 16];
 const REMEMBER: u64 = 1_000_000_000;
 /// Connections to the address are translated, which costs too much to be asked of each.
@@ -28,17 +29,30 @@ const REMEMBER_FULL: u64 = 100_000_000;
 /// One thread at a time makes arenas.
 static MAKING: AtomicU32 = AtomicU32::new(0);
 
+fn place(key: u64) -> &'static (AtomicU64, AtomicU64) {
+    &NOBODY[(key % NOBODY.len() as u64) as usize]
+}
+
+/// Until when what is remembered of the address counts; none: its place is another's.
+fn until(server: tcp::Addr) -> Option<&'static AtomicU64> {
+    let key = hash(server);
+    let (whose, until) = place(key);
+    (whose.load(Ordering::Relaxed) == key).then_some(until)
+}
+
 /// Why nobody at the address could be told a moment ago.
 fn remembered(server: tcp::Addr) -> Option<No> {
-    let (key, now) = (hash(server), state::now());
-    let there = NOBODY.iter().find(|(k, _)| k.load(Ordering::Relaxed) == key);
-    let until = there.map(|(_, until)| until.load(Ordering::Relaxed)).filter(|&until| now < until)?;
+    let now = state::now();
+    let until = until(server)?.load(Ordering::Relaxed);
+    if now >= until {
+        return None;
+    }
     Some(if until & FULL == 0 { No::Never(Reason::NoDoor) } else { No::Later })
 }
 
 fn remember(server: tcp::Addr, until: u64, why: u64) {
     let key = hash(server);
-    let place = &NOBODY[(key % 16) as usize];
+    let place = place(key);
     place.0.store(key, Ordering::Relaxed);
     place.1.store(until & !(NAT | FULL) | why, Ordering::Relaxed);
 }
@@ -50,24 +64,20 @@ pub(super) fn is_nobody(server: tcp::Addr) -> bool {
 
 /// Nobody has a door at the address, to which connections are translated.
 pub fn note_nat(server: tcp::Addr) {
-    if let Some((_, until)) = NOBODY.iter().find(|(k, _)| k.load(Ordering::Relaxed) == hash(server)) {
+    if let Some(until) = until(server) {
         until.fetch_or(NAT, Ordering::Relaxed);
     }
 }
 
 /// Whether that was noted.
 pub fn is_nat(server: tcp::Addr) -> bool {
-    let key = hash(server);
-    NOBODY
-        .iter()
-        .any(|(k, until)| k.load(Ordering::Relaxed) == key && until.load(Ordering::Relaxed) & NAT != 0)
+    until(server).is_some_and(|until| until.load(Ordering::Relaxed) & NAT != 0)
 }
 
 /// Whether somebody has a door there is to be found out anew: a connection that must be a channel does not go by what was so
 /// a moment ago.
 pub(super) fn forget_nobody(server: tcp::Addr) {
-    let key = hash(server);
-    if let Some((_, until)) = NOBODY.iter().find(|(k, _)| k.load(Ordering::Relaxed) == key) {
+    if let Some(until) = until(server) {
         until.store(0, Ordering::Relaxed);
     }
 }
