@@ -11,6 +11,9 @@ use dp_abi::MESSAGE_MAX;
 
 use crate::{Address, Refused};
 
+/// Bytes of a message's length, which stand before the first of its parts, if there are several.
+pub(crate) const TOTAL: u16 = 4;
+
 /// CRC32C of some bytes, continued from that of the bytes before them; 0 for the first. The same as `crc32c_append` of
 /// libraries that use the processor's instruction for it, and the kernel's `crc32c` up to two inversions.
 pub type Checksum = fn(u32, &[u8]) -> u32;
@@ -170,6 +173,31 @@ pub(crate) fn write_hello(out: &mut [u8], hello: &Hello) -> usize {
         out[4 * at..][..4].copy_from_slice(&word.to_be_bytes());
     }
     HELLO
+}
+
+/// Bytes of a message's next part, where so many are left. The first of several has less of it than the others by what stands
+/// before it ([`write_piece_head`]), so that its frame is as long as theirs: what is below sends and takes a run of frames of one
+/// length at once.
+pub(crate) fn next_part(part_max: u16, begin: u32, left: u32, immediate: Option<u64>) -> u16 {
+    if begin == 0 && left > part_max.into() {
+        part_max.saturating_sub(if immediate.is_some() { PART_HEAD as u16 } else { TOTAL }).max(1)
+    } else {
+        left.min(part_max.into()) as u16
+    }
+}
+
+/// A frame may be filled up with so small a part of its message.
+const FILLED_WITH: usize = 128;
+
+/// Fills the frame of a later part up, if it is a little shorter than the first ones: then the next message's frames go on as one run
+/// with its own. How long it is.
+pub(crate) fn fill_up(out: &mut [u8], len: usize, part_max: u16, begin: u32, total: u32) -> usize {
+    let full = HEADER + usize::from(part_max);
+    if begin == 0 || len >= full || (full - len) * FILLED_WITH > total as usize {
+        return len;
+    }
+    out[len..full].fill(0);
+    full
 }
 
 /// Writes what stands between a part's header and the part. Its length, and the flags that go with it.

@@ -1,5 +1,6 @@
 //! Messages that were accepted from the sender and not acknowledged yet, in order.
 
+use crate::frame::next_part;
 use crate::number::place;
 
 /// A message to be sent. Its bytes stay with whoever sends it; see [`Source`](crate::Source).
@@ -58,9 +59,10 @@ impl<const W: usize> Outbox<W> {
         if self.current == self.next {
             return None;
         }
-        let left = self.get(self.current).total - self.cut;
-        let bytes = left.min(part_max.into());
-        Some(Cut { message: self.current, begin: self.cut, bytes: bytes as u16, last: bytes == left })
+        let Outgoing { total, immediate } = self.get(self.current);
+        let left = total - self.cut;
+        let bytes = next_part(part_max, self.cut, left, immediate);
+        Some(Cut { message: self.current, begin: self.cut, bytes, last: u32::from(bytes) == left })
     }
 
     /// That part has its number now.
@@ -95,10 +97,23 @@ pub(crate) mod tests {
     use std::{assert, assert_eq};
 
     use super::*;
+    use crate::frame::write_piece_head;
 
     cases! {
         messages_are_cut_into_full_parts_and_a_rest
+        frames_of_a_message_are_of_one_length_but_the_last
         what_is_not_acknowledged_is_lost_with_what_was_not_begun
+    }
+
+    fn cuts<const W: usize>(
+        outbox: &mut Outbox<W>,
+        part_max: u16,
+    ) -> impl Iterator<Item = (u64, u32, u16, bool)> + '_ {
+        core::iter::from_fn(move || {
+            let cut = outbox.next_cut(part_max)?;
+            outbox.take_cut(&cut);
+            Some((cut.message, cut.begin, cut.bytes, cut.last))
+        })
     }
 
     fn messages_are_cut_into_full_parts_and_a_rest() {
@@ -106,14 +121,24 @@ pub(crate) mod tests {
         for total in [0, 10, 25] {
             outbox.push(Outgoing { total, immediate: None });
         }
-        let cuts = core::iter::from_fn(|| {
-            let cut = outbox.next_cut(10)?;
-            outbox.take_cut(&cut);
-            Some((cut.message, cut.begin, cut.bytes, cut.last))
-        });
         let expected =
-            [(0, 0, 0, true), (1, 0, 10, true), (2, 0, 10, false), (2, 10, 10, false), (2, 20, 5, true)];
-        assert!(cuts.eq(expected));
+            [(0, 0, 0, true), (1, 0, 10, true), (2, 0, 6, false), (2, 6, 10, false), (2, 16, 9, true)];
+        assert!(cuts(&mut outbox, 10).eq(expected));
+    }
+
+    fn frames_of_a_message_are_of_one_length_but_the_last() {
+        for immediate in [None, Some(7)] {
+            let mut outbox = Outbox::<4>::new();
+            outbox.push(Outgoing { total: 100, immediate });
+            for (_, begin, bytes, last) in cuts(&mut outbox, 30) {
+                let mut out = [0; 12];
+                let (head, _) = write_piece_head(&mut out, begin == 0, last, 100, immediate);
+                assert!(last || head + usize::from(bytes) == 30, "{begin}: {head} and {bytes}");
+            }
+            // Where there is less room than that takes, it goes on all the same.
+            outbox.push(Outgoing { total: 3, immediate });
+            assert!(cuts(&mut outbox, 1).map(|(.., bytes, _)| bytes).eq([1; 3]));
+        }
     }
 
     fn what_is_not_acknowledged_is_lost_with_what_was_not_begun() {

@@ -115,7 +115,7 @@ impl Raw {
         }
         let Outgoing { total, immediate } = rest.message;
         let left = total - rest.begin;
-        let bytes = left.min(self.part_max.into());
+        let bytes = u32::from(frame::next_part(self.part_max, rest.begin, left, immediate));
         let last = bytes == left;
         let (head, flags) =
             frame::write_piece_head(&mut out[HEADER..], rest.begin == 0, last, total, immediate);
@@ -137,10 +137,12 @@ impl Raw {
             word: self.config.user,
             checksum: 0,
         };
+        let len = frame::seal(out, header, head + bytes as usize, self.config.checksum);
+        let len = frame::fill_up(out, len, self.part_max, rest.begin, total);
         self.number = self.number.wrapping_add(1);
         rest.begin += bytes;
         rest.done = last;
-        Some(frame::seal(out, header, head + bytes as usize, self.config.checksum))
+        Some(len)
     }
 
     /// A frame came, from anybody. What is in order goes into the sink; one that is refused ends its message, which is

@@ -14,6 +14,7 @@
 //! nobody knows that it is lost: where one of these is acknowledged that was not sent again, answers were only late, and the
 //! others fly again (RFC 4015).
 
+use crate::frame::TOTAL;
 use crate::number::{ahead, place};
 
 /// Transmissions by which an answer may overtake another at first. Doubled whenever it was wrong.
@@ -75,7 +76,7 @@ pub(crate) struct News {
     pub messages: u64,
     /// How long the latest part that was sent once took, nanoseconds.
     pub took: Option<u64>,
-    /// Bytes of the longest part that arrived.
+    /// Bytes of the longest part that arrived, with the message's length where that stands before it.
     pub longest: u16,
     /// Whether the peer took anything, or has more room.
     pub moved: bool,
@@ -262,7 +263,8 @@ impl<const W: usize> Window<W> {
         if self.steady == STEADY {
             (self.reordered, self.steady) = ((self.reordered / 2).max(REORDERED.min(W as u32 / 2)), 0);
         }
-        news.longest = news.longest.max(sent.bytes);
+        let head = if sent.begin == 0 && !sent.last { TOTAL } else { 0 };
+        news.longest = news.longest.max(sent.bytes.saturating_add(head));
         let took = now.saturating_sub(sent.at);
         let is_earlier = sent.again && (was_lost || !plausible(took));
         if sent.given_up && (was_lost || is_earlier) {

@@ -10,7 +10,7 @@ use dp_flow::{crc32c, Address, Config, Event, Flow, Outgoing, Part};
 
 const A: Address = Address { nid: 1, dpid: 1024 };
 const B: Address = Address { nid: 2, dpid: 2048 };
-const PART: u16 = 4;
+const PART: u16 = 6;
 /// Parts for which both sides have memory: the receiver's is the sender's window.
 const MEMORIES: [usize; 3] = [1, 2, 4];
 
@@ -64,7 +64,7 @@ fn len(id: u8) -> usize {
     if id % 2 == 0 {
         3
     } else {
-        6
+        7
     }
 }
 

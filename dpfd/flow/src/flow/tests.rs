@@ -105,7 +105,7 @@ fn a_flow_is_refused_what_it_cannot_work_with() {
 fn parts_leave_before_the_rest_of_their_message_is_there() {
     let (mut here, mut there) = met();
     send(&mut here, 35).unwrap();
-    assert_eq!(frames(&mut here, 2_000_000, 9).len(), 0, "not even one");
+    assert_eq!(frames(&mut here, 2_000_000, 5).len(), 0, "not even one");
     let early = frames(&mut here, 2_000_000, 20);
     assert_eq!(early.len(), 2);
     let mut begins = vec![];
@@ -114,10 +114,10 @@ fn parts_leave_before_the_rest_of_their_message_is_there() {
         true
     };
     early.iter().for_each(|frame| there.on_frame(2_000_000, frame, &mut sink).unwrap());
-    assert_eq!(frames(&mut here, 2_000_000, 29).len(), 0);
+    assert_eq!(frames(&mut here, 2_000_000, 25).len(), 0);
     let rest = frames(&mut here, 2_000_000, 35);
     rest.iter().for_each(|frame| there.on_frame(2_000_000, frame, &mut sink).unwrap());
-    assert_eq!(begins, [(0, 10, 35), (10, 10, 35), (20, 10, 35), (30, 5, 35)]);
+    assert_eq!(begins, [(0, 6, 35), (6, 10, 35), (16, 10, 35), (26, 9, 35)]);
 }
 
 fn an_acknowledgement_that_waits_for_an_answer_is_no_queue() {
@@ -149,7 +149,7 @@ fn an_acknowledgement_that_waits_for_an_answer_is_no_queue() {
 fn a_receiver_that_does_not_read_stops_the_sender_and_loses_nothing() {
     let (mut here, mut there) = met();
     (0..8).for_each(|_| {
-        send(&mut here, 20).unwrap();
+        send(&mut here, 16).unwrap();
     });
     let mut now = 10_000_000;
     assert_eq!(exchange(&mut here, &mut there, now, 0), 0);
@@ -430,5 +430,5 @@ fn a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_p
         }
         now += 30_000_000;
     }
-    assert_eq!((begins, answers), (vec![0, 10, 20, 30], 1));
+    assert_eq!((begins, answers), (vec![0, 6, 16, 26], 1));
 }

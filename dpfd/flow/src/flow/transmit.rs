@@ -72,8 +72,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             return None;
         }
         let again = self.window.first_lost();
+        let part_max = self.peer_part_max.min(self.way_part_max);
         let new = match again {
-            None if self.window.room() > 0 => self.outbox.next_cut(self.peer_part_max.min(self.way_part_max)),
+            None if self.window.room() > 0 => self.outbox.next_cut(part_max),
             _ => None,
         };
         let (message, begin, bytes, last) = match (again, new) {
@@ -109,6 +110,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             flags |= FLAG_ASK;
         }
         let len = self.seal(out, KIND_PART, flags, number, head + usize::from(bytes));
+        let len = frame::fill_up(out, len, part_max, begin, whole.total);
         self.pace.sent(now, len + self.around());
         self.repeat_at.get_or_insert(now.saturating_add(self.rtt.timeout()));
         if !self.reassembly.arrived().1 {

@@ -6,6 +6,7 @@ use crate::crc32c;
 cases! {
     the_checksum_is_crc32c_and_can_be_continued
     a_part_says_what_was_written
+    the_last_frame_of_a_long_message_is_filled_up_where_that_is_little
     a_hello_says_what_was_written
     each_byte_of_a_frame_is_where_the_picture_has_it
     nonsense_is_refused_with_its_reason
@@ -61,6 +62,17 @@ fn a_part_says_what_was_written() {
         // What fills a short frame up changes nothing.
         assert_eq!(parse(&out, Some(crc32c)).unwrap().1, body);
     }
+}
+
+fn the_last_frame_of_a_long_message_is_filled_up_where_that_is_little() {
+    let mut out = [1; HEADER + 100];
+    let mut filled =
+        |bytes: usize, begin, total| fill_up(&mut out, HEADER + bytes, 100, begin, total) - HEADER;
+    assert_eq!(filled(91, 1200, 1280), 100);
+    assert_eq!(filled(89, 1200, 1280), 89, "more than a 128th of the message");
+    assert_eq!((filled(99, 0, 1280), filled(100, 1200, 1280)), (99, 100), "the first one; a whole one");
+    assert_eq!(filled(103, 1200, 1280), 103, "parts became shorter since");
+    assert_eq!((out[HEADER + 90], &out[HEADER + 91..]), (1, &[0; 9][..]), "nothing else than zeros");
 }
 
 fn a_hello_says_what_was_written() {
