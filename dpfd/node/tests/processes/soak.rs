@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
+use dpfd::driver::user::gateway::hand_over;
 use dpfd::{Addr, Parts};
 
 use crate::account::{Account, Runs};
@@ -16,6 +17,9 @@ const STEADY: u16 = 7000;
 const KILLED: u16 = 7001;
 /// The last message of a sender.
 const LAST: u64 = 1 << 58;
+/// How long it may take until all of a sender is with its gateway, and how long the sender stays then.
+const HANDED_OVER: Duration = Duration::from_secs(60);
+const ON_ITS_WAY: Duration = Duration::from_secs(3);
 /// The number of a sender's first message is how many were killed before it, times two to this.
 const GENERATION: u32 = 40;
 
@@ -60,7 +64,7 @@ fn receive(dpid: u16, account: Option<&Account>) -> bool {
     }
 }
 
-/// Sends from that number on until the time is over, and then the last one, which is on its way for three seconds.
+/// Sends from that number on until the time is over, and then the last one, which is on its way for three seconds behind that.
 fn send(to: Addr, first: u64, end: Instant, account: Option<&Account>) -> bool {
     let e = open(0);
     let send = |i: u64| {
@@ -77,9 +81,11 @@ fn send(to: Addr, first: u64, end: Instant, account: Option<&Account>) -> bool {
         std::thread::sleep(Duration::from_micros(300));
     }
     send(LAST);
-    let stop = end + Duration::from_secs(4);
-    std::thread::sleep(stop.saturating_duration_since(Instant::now()));
-    true
+    // A gateway that was killed takes its time to be back on a machine with much else to do, and what it has not taken ends with this
+    // process.
+    let all_is_there = hand_over(HANDED_OVER);
+    std::thread::sleep(ON_ITS_WAY);
+    all_is_there
 }
 
 /// How long a soak takes.
