@@ -247,6 +247,12 @@ fn what_runs_is_drawn_beside_the_file() {
     for to in [7301, 7308] {
         assert!(both.contains(&format!("\"1/7302\" -> \"1/{to}\" [style=bold")), "{to}: {both}");
     }
+    // As dp_target(3) says that an edge is ended, whatever made it.
+    two.target(Addr::local(7301)).unwrap();
+    two.target(Addr::local(7308)).unwrap();
+    let ended = said(&folder, &["live", file]);
+    assert!(ended.contains("\"1/7302\" -> \"1/7308\" [style=bold"), "{ended}");
+    assert!(!ended.contains("\"1/7302\" -> \"1/7301\""), "the edge that was ended: {ended}");
     drop(next);
 
     // What ends is gone from the picture.
