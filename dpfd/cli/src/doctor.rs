@@ -8,6 +8,7 @@ mod names;
 mod neighbours;
 pub mod process;
 mod report;
+mod unit;
 mod variables;
 
 use std::fs;

@@ -13,7 +13,9 @@ mod postgres;
 mod text;
 mod tree;
 
+pub use filter::{of_systemd, Groups};
 pub use find::Home;
+pub use needed::Hindrances;
 pub use plan::{present, version_of, Plan};
 pub use postgres::left;
 pub use text::Assignment;

@@ -182,7 +182,16 @@ fn pictures_are_of_the_kind_that_their_name_says() {
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"), "{svg}");
     assert_eq!(svg.matches("<text").count(), 3 + 4 + 10, "nodes, processes, endpoints");
     assert_eq!(svg.matches("Z\" fill").count(), 5, "arrows");
-    assert!(read("p.png").starts_with(b"\x89PNG"));
+    // What is in it, `graph/raster/tests.rs` looks for.
+    let drawn = png::Decoder::new(std::io::Cursor::new(read("p.png"))).read_info().unwrap();
+    let of_svg = |name: &str| {
+        let text = svg.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+        text.unwrap().parse::<f64>().unwrap()
+    };
+    // Two pixels a unit, of what the one rounds up before that and the other after it.
+    for (name, pixels) in [("width", drawn.info().width), ("height", drawn.info().height)] {
+        assert!((2.0 * of_svg(name) - f64::from(pixels)).abs() <= 1.0, "{name}: {pixels}");
+    }
 }
 
 fn strict(folder: &Folder) -> PathBuf {
@@ -242,6 +251,12 @@ fn what_runs_is_drawn_beside_the_file() {
     for to in [7301, 7308] {
         assert!(both.contains(&format!("\"1/7302\" -> \"1/{to}\" [style=bold")), "{to}: {both}");
     }
+    // As dp_target(3) says that an edge is ended, whatever made it.
+    two.target(Addr::local(7301)).unwrap();
+    two.target(Addr::local(7308)).unwrap();
+    let ended = said(&folder, &["live", file]);
+    assert!(ended.contains("\"1/7302\" -> \"1/7308\" [style=bold"), "{ended}");
+    assert!(!ended.contains("\"1/7302\" -> \"1/7301\""), "the edge that was ended: {ended}");
     drop(next);
 
     // What ends is gone from the picture.

@@ -17,7 +17,7 @@ pub fn of(reason: Reason) -> Option<&'static str> {
         Reason::Owner => "somebody else answered than who has the connection: look for a proxy between the two",
         Reason::Version => "restart the older of the two programs",
         Reason::Memory => "raise RLIMIT_NOFILE, RLIMIT_AS or the memory limit of the control group",
-        Reason::Slots => "a limit of dp-preload(7), Limits, is reached: fewer programs in one family or at one address, fewer addresses to listen at, or report it",
+        Reason::Slots => "a limit of dp-preload(7), Limits, is reached: fewer programs in one family or at one address, fewer servers of one client or clients of one server, fewer addresses to listen at, or report it",
         Reason::Silent => "the other end has the shim and did not answer: see dp doctor of that program",
         Reason::Shared => "the program copied or passed the socket before it was connected; only it could do otherwise",
         Reason::Exec => "give the socket SOCK_CLOEXEC if the executed program does not need it",

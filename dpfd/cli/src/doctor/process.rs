@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use dp_channel::family::Reason;
 
+use super::unit::{self, Service};
 use super::{advice, beyond, host, neighbours, variables, Finding, Verdict};
 use crate::ls::families::{Family, State};
 use crate::ls::processes;
 use crate::ls::sockets::Sockets;
 use crate::program::Starter;
+use crate::unit::{of_systemd, Hindrances};
 use crate::{needs, program, shim};
 
 pub fn read(pid: u32, name: &str) -> Option<Vec<u8>> {
@@ -174,11 +176,9 @@ pub fn cgroup(pid: u32) -> Vec<u8> {
 
 /// How to start it with the shim: a service by its unit.
 fn way_in(pid: u32) -> String {
-    let group = cgroup(pid);
-    let unit = dp_rules::unit(&group).and_then(|unit| std::str::from_utf8(unit).ok());
-    match unit.filter(|unit| unit.ends_with(".service") && !unit.starts_with("user@")) {
-        Some(unit) => {
-            let user = if group.windows(6).any(|part| part == b"/user@") { "--user-manager " } else { "" };
+    match unit::named(&cgroup(pid)) {
+        Some((unit, is_user)) => {
+            let user = if is_user { "--user-manager " } else { "" };
             format!("dp enable {user}{unit}, and restart it; or start it with dp run --")
         }
         None => "start it with dp run --, or with LD_PRELOAD as dp-preload(7) says".into(),
@@ -230,10 +230,10 @@ fn with(family: &Family) -> Finding {
 /// What limits the process.
 fn surroundings(pid: u32) -> Vec<Finding> {
     let mut found = Vec::new();
+    let service = Service::of(pid).and_then(|service| Some((service.hindrances(&of_systemd)?, service)));
+    let service = service.as_ref().map(|(hindrances, service)| (service, hindrances));
     if status(pid, "Seccomp").is_some_and(|mode| mode != 0) {
-        let way_out =
-            "if connections are on TCP for sandbox or no-unix, see dp-preload(7), Filters of system calls";
-        found.push(Finding::note("seccomp", "a filter of system calls holds for it", way_out));
+        found.extend(filters(service));
     }
     let limits = text(pid, "limits").unwrap_or_default();
     let limit = |name: &str| {
@@ -263,10 +263,39 @@ fn surroundings(pid: u32) -> Vec<Finding> {
     }
     let space = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino()).ok();
     if space(&pid.to_string()) != space("self") {
-        let way_out = "both ends must be in the same one, as the containers of a pod are";
-        found.push(Finding::note("network", "it is in another network namespace than you", way_out));
+        found.push(network(service));
     }
     found
+}
+
+/// Of the filter of system calls that holds for a process: the lines of its service that forbid what the shim needs.
+pub fn filters(service: Option<(&Service, &Hindrances)>) -> Vec<Finding> {
+    let named = service.map(|(service, hindrances)| service.filters(hindrances)).unwrap_or_default();
+    if !named.is_empty() {
+        return named;
+    }
+    let mut text = "a filter of system calls holds for it".to_owned();
+    if let Some((service, _)) = service {
+        text += &format!("; the lines of {} leave the shim what it needs", service.name);
+    }
+    let way_out =
+        "if connections are on TCP for sandbox or no-unix, see dp-preload(7), Filters of system calls";
+    vec![Finding::note("seccomp", text, way_out)]
+}
+
+/// Of a process in another network namespace: the line of its service that gives it one.
+pub fn network(service: Option<(&Service, &Hindrances)>) -> Finding {
+    let text = "it is in another network namespace than you";
+    match service.and_then(|(service, hindrances)| Some((&service.name, hindrances.network?))) {
+        Some((unit, key)) => {
+            let way_out = "both ends must be in the same one: leave that line out, or JoinsNamespaceOf= the other end's unit";
+            Finding::note("network", format!("{text}: {unit} has {key}="), way_out)
+        }
+        None => {
+            let way_out = "both ends must be in the same one, as the containers of a pod are";
+            Finding::note("network", text, way_out)
+        }
+    }
 }
 
 /// What became of the family's connections.

@@ -71,6 +71,89 @@ fn what_the_shim_itself_is_like_is_told() {
     }
 }
 
+/// The tree of an image whose one unit has these lines, and our drop-in if there are `more`.
+fn tree_of(name: &str, lines: &str, more: Option<&str>) -> std::path::PathBuf {
+    let root = std::env::temp_dir().join(format!("dp-doctor-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&root);
+    let units = root.join("usr/lib/systemd/system");
+    let drop_ins = root.join("etc/systemd/system/shop.service.d");
+    [&units, &drop_ins].iter().for_each(|folder| fs::create_dir_all(folder).unwrap());
+    fs::write(units.join("shop.service"), format!("[Service]\nExecStart=/usr/bin/shop\n{lines}\n")).unwrap();
+    if let Some(more) = more {
+        fs::write(drop_ins.join("50-directed-point.conf"), format!("[Service]\n{more}\n")).unwrap();
+    }
+    root
+}
+
+/// What is said of a process of that unit for which a filter holds, and which is in another network namespace.
+fn said_of_unit(name: &str, lines: &str, more: Option<&str>) -> Vec<String> {
+    let root = tree_of(name, lines, more);
+    let service = unit::Service::in_tree(&root, "shop.service");
+    let hindrances = service.hindrances(&|_| None).unwrap();
+    fs::remove_dir_all(root).unwrap();
+    let both = Some((&service, &hindrances));
+    let mut found = process::filters(both);
+    found.push(process::network(both));
+    assert!(found.iter().all(|f| f.verdict == Verdict::Note && f.way_out.is_some()));
+    found.into_iter().map(|f| format!("{}: {} -> {}", f.about, f.text, f.way_out.unwrap())).collect()
+}
+
+#[test]
+fn lines_of_a_units_file_that_are_in_the_way_are_named() {
+    let said = said_of_unit("families", "RestrictAddressFamilies=AF_INET AF_INET6", None);
+    assert_eq!(said.len(), 3, "{said:?}");
+    for (said, family) in said.iter().zip(["AF_UNIX", "AF_NETLINK"]) {
+        assert!(
+            said.starts_with("unit: shop.service, RestrictAddressFamilies=: ") && said.contains(family),
+            "{said}"
+        );
+        assert!(
+            said.contains(&format!("-> dp enable shop.service adds RestrictAddressFamilies={family};")),
+            "{said}"
+        );
+    }
+    assert!(said[2].contains("another network namespace") && !said[2].contains("shop"), "{said:?}");
+
+    let said = said_of_unit("calls", "SystemCallFilter=~memfd_create ptrace\nPrivateNetwork=yes", None);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(
+        said[0].contains("shop.service, SystemCallFilter=")
+            && said[0].contains("adds SystemCallFilter=memfd_create;")
+    );
+    assert!(
+        said[1].contains("shop.service has PrivateNetwork=") && said[1].contains("JoinsNamespaceOf="),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_unit_that_leaves_what_is_needed_is_said_to() {
+    let harmless = "MemoryDenyWriteExecute=yes\nRestrictAddressFamilies=~AF_PACKET";
+    let opened = "RestrictAddressFamilies=AF_INET";
+    let ours = "RestrictAddressFamilies=AF_UNIX\nRestrictAddressFamilies=AF_NETLINK";
+    for (name, lines, more) in [("harmless", harmless, None), ("enabled", opened, Some(ours))] {
+        let said = said_of_unit(name, lines, more);
+        assert!(
+            said[0].starts_with(
+                "seccomp: a filter of system calls holds for it; the lines of shop.service leave"
+            ),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn a_process_belongs_to_the_service_of_its_control_group() {
+    assert_eq!(unit::named(b"/system.slice/shop.service"), Some(("shop.service", false)));
+    assert_eq!(
+        unit::named(b"/user.slice/user-1000.slice/user@1000.service/app.slice/shop.service"),
+        Some(("shop.service", true))
+    );
+    assert_eq!(unit::named(b"/user.slice/user-1000.slice/user@1000.service/init.scope"), None);
+    assert_eq!(unit::named(b"/user.slice/user-1000.slice/session-1.scope"), None);
+    assert_eq!(unit::named(b"/"), None);
+}
+
 #[test]
 fn a_name_that_nobody_has_is_an_error() {
     let nobody = of("no-such-program-here", &listing()).map(|_| ());

@@ -200,3 +200,6 @@ fn around(at: Rect, radius: f64) -> Vec<Point> {
     points.push(points[0]);
     points
 }
+
+#[cfg(test)]
+mod tests;

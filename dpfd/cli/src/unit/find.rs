@@ -116,6 +116,19 @@ impl Home {
     ///
     /// In words: there is no such unit, or it is masked.
     pub fn read(&self, name: &str) -> Result<Unit, String> {
+        self.read_those(name, |file| !file.ends_with(FILE))
+    }
+
+    /// The unit with what our own drop-in says, as its programs are started.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Home::read`].
+    pub fn read_whole(&self, name: &str) -> Result<Unit, String> {
+        self.read_those(name, |_| true)
+    }
+
+    fn read_those(&self, name: &str, counts: impl Fn(&Path) -> bool) -> Result<Unit, String> {
         let (fragment, name) = self.fragment(name)?;
         let mut unit = Unit { name, assignments: Vec::new(), unread: Vec::new() };
         let files = self.asked(&unit.name).unwrap_or_else(|| {
@@ -126,7 +139,7 @@ impl Home {
         // One that is masked says nothing, also where an image has no /dev/null.
         let is_masked =
             |file: &PathBuf| fs::read_link(file).is_ok_and(|target| target == Path::new("/dev/null"));
-        for file in files.iter().filter(|file| !file.ends_with(FILE) && !is_masked(file)) {
+        for file in files.iter().filter(|file| counts(file) && !is_masked(file)) {
             match fs::read(self.follow(file)) {
                 Ok(bytes) => {
                     let found: Vec<Assignment> = text::assignments(&String::from_utf8_lossy(&bytes), file);

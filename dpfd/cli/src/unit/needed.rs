@@ -33,6 +33,40 @@ pub fn of(home: &Home, unit: &Unit, shim: &Path, groups: filter::Groups) -> Need
     needed
 }
 
+/// What a unit's files, as they are, keep from the shim in a program that has it.
+#[derive(Debug, Default)]
+pub struct Hindrances {
+    /// What the unit's filters lack: why it is needed, and the assignment that allows it.
+    pub lines: Vec<(String, String)>,
+    /// What no line of our drop-in allows, and the way out.
+    pub too_late: Vec<String>,
+    /// The setting that gives it a network namespace of its own.
+    pub network: Option<&'static str>,
+}
+
+impl Home {
+    /// What is in the shim's way in the programs of a unit, also where our drop-in is among its files.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Home::read`].
+    pub fn hindrances(&self, name: &str, groups: filter::Groups) -> Result<Hindrances, String> {
+        let unit = self.read_whole(name)?;
+        let mut needed = Needed::default();
+        needed.families(&unit);
+        needed.calls(&unit, groups);
+        Ok(Hindrances { lines: needed.lines, too_late: needed.refusals, network: own_network(&unit) })
+    }
+}
+
+/// The setting that gives the unit a network namespace of its own.
+fn own_network(unit: &Unit) -> Option<&'static str> {
+    match unit.value("NetworkNamespacePath") {
+        Some(_) => Some("NetworkNamespacePath"),
+        None => unit.is_on("PrivateNetwork").then_some("PrivateNetwork"),
+    }
+}
+
 impl Needed {
     fn families(&mut self, unit: &Unit) {
         let names: Vec<&str> = needs::FAMILIES.iter().map(|(family, _)| *family).collect();
@@ -130,8 +164,7 @@ impl Needed {
     }
 
     fn surroundings(&mut self, unit: &Unit) {
-        let own = unit.is_on("PrivateNetwork") || unit.value("NetworkNamespacePath").is_some();
-        if own {
+        if own_network(unit).is_some() {
             let text = "it has a network namespace of its own: channels are possible inside of it only, all else stays on TCP (dp doctor names the other ends)";
             self.notes.push(text.into());
         }
