@@ -136,6 +136,8 @@ void no_delay(int fd); /* against the 40 ms that Nagle costs programs writing tw
 uint64_t now_ms(void);
 unsigned long memory_used(const char *field); /* of this process, KiB: a field of proc_pid_status(5), as "VmSize:" */
 void sleep_ms(unsigned milliseconds);
+/* What both sides have sent so far has arrived, and so have the answers to it. */
+void settle_loopback(void);
 void join_child(pid_t child); /* it must exit with status 0 */
 pthread_t start_thread(void *(*run)(void *), void *argument);
 void await_sleep(volatile pid_t *thread); /* until the thread that writes its number there sleeps in a call */

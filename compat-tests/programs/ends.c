@@ -17,8 +17,6 @@
  */
 #include "common.h"
 
-#include <sched.h>
-
 static const char *const SEQUENCES[] = {
     "sss",  "rss",   "srr",  "srs",  "rsr",  "rrr",  "pspsp", "prprp", "ssrr", "ses",
     "sese", "rsesr", "Rrss", "sRrr", "RRR",  "swsw", "wsws",  "spr",   "ere",  "rrse",
@@ -29,45 +27,6 @@ static const char *const SEQUENCES[] = {
 static char data[1000000];
 static int control;
 static const char *sequence;
-
-/*
- * Everything that this machine's programs have sent over the loopback so far has arrived, and so have the kernel's answers:
- * packets lie in a queue of the processor that sent them, and on a busy machine for as long as a thread of the kernel has to
- * wait for its turn. So one packet more goes through each of the queues, and behind the answers to what was in it.
- */
-static void drain_loopback(void) {
-    static int ends[2];
-    if (!ends[0]) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t length = sizeof address;
-        for (int i = 0; i < 2; i++)
-            ends[i] = MUST(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-        MUST(bind(ends[1], (void *)&address, length));
-        MUST(getsockname(ends[1], (void *)&address, &length));
-        MUST(connect(ends[0], (void *)&address, length));
-    }
-    cpu_set_t ours;
-    MUST(sched_getaffinity(0, sizeof ours, &ours));
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &ours))
-            continue;
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        MUST(sched_setaffinity(0, sizeof one, &one));
-        for (int round = 0; round < 3; round++) {
-            char byte = 0;
-            MUST(send(ends[0], &byte, 1, 0));
-            MUST(recv(ends[1], &byte, 1, 0));
-        }
-    }
-    MUST(sched_setaffinity(0, sizeof ours, &ours));
-}
-
-static void settle(void) {
-    sleep_ms(1);
-    drain_loopback();
-}
 
 static void control_send(char c) { write_all(control, &c, 1); }
 
@@ -89,7 +48,7 @@ static void end(int fd) {
     if (mode_is("much_unread")) {
         set_nonblocking(fd, true);
         MUST(send(fd, data, 300000, MSG_NOSIGNAL));
-        settle();
+        settle_loopback();
     }
     if (mode_is("linger")) {
         struct linger at_once = {.l_onoff = 1, .l_linger = 0};
@@ -131,7 +90,7 @@ void helper(int fd) {
     } else {
         end(fd);
     }
-    settle();
+    settle_loopback();
     control_send('e');
     for (char order; (order = control_receive()) != '.';) {
         char line[64] = "closed";
@@ -166,7 +125,7 @@ void tester(int fd) {
         write_all(fd, "something", 9);
     }
     CHECK(control_receive() == 'e');
-    settle();
+    settle_loopback();
     for (const char *at = sequence; *at; at++) {
         struct pollfd entry = {.fd = fd, .events = POLLIN | POLLOUT | POLLRDHUP};
         char line[64];
@@ -221,7 +180,7 @@ void tester(int fd) {
             say("   the other end receives: %s", line);
             break;
         }
-        settle();
+        settle_loopback();
     }
     control_send('.');
     MUST(close(fd));

@@ -4,6 +4,7 @@
 
 mod calls;
 mod descriptors;
+mod end_table;
 mod endings;
 mod moved;
 mod processes;

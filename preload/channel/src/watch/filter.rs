@@ -280,6 +280,10 @@ impl Set {
         if kicked && bits & IN != 0 && row.want & (ET | ONESHOT) != 0 && Self::has_room(&row, conn, w) {
             bits |= row.want & OUT;
         }
+        // Nor of an end, and of one event there is no second report.
+        if kicked && bits != 0 && once {
+            bits |= Self::end_to_tell(&row, w);
+        }
         if bits != 0 && w.has_error(conn) {
             bits |= libc::EPOLLERR as u32;
         }

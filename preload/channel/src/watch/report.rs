@@ -2,7 +2,7 @@
 
 use libc::epoll_event;
 
-use super::{Row, Set, World, ET, IN, ONESHOT, OUT};
+use super::{Row, Set, World, ET, IN, ONESHOT, OUT, RDHUP};
 
 /// The program's array, filled from the front.
 #[derive(Debug)]
@@ -151,6 +151,15 @@ impl Set {
         row.want & OUT != 0 && (w.writable(conn) || w.has_room(row.io))
     }
 
+    /// The end of the other side, where row `row` is to be told of that and the kernel knows of one.
+    pub(super) fn end_to_tell(row: &Row, w: &impl World) -> u32 {
+        if row.want & RDHUP != 0 && w.has_end(row.io) {
+            RDHUP
+        } else {
+            0
+        }
+    }
+
     /// Reports cold connections with something in the ring that no bell announced.
     pub fn peeked(&mut self, out: &mut Out, w: &mut impl World) {
         let high = self.rows.high();
@@ -176,7 +185,8 @@ impl Set {
             let writes = row.want & (ET | ONESHOT) != 0
                 && row.conn().is_some_and(|conn| Self::has_room(&row, conn, w));
             let front = row.conn().filter(|_| row.want & ET != 0).map(|conn| w.frontier(conn, row.seen));
-            if self.put(r, row.want & if writes { IN | OUT } else { IN }, out) {
+            let end = if row.want & ONESHOT != 0 { Self::end_to_tell(&row, w) } else { 0 };
+            if self.put(r, row.want & if writes { IN | OUT } else { IN } | end, out) {
                 if front.is_some() {
                     self.rows.get_mut(r).seen = front;
                 }

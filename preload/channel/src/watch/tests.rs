@@ -1,4 +1,4 @@
-//! Random programs against a plain model of epoll(7): one set, two threads, connections whose bytes come through a ring,
+//! Random programs against a plain model of epoll(7): two sets with two threads each, connections whose bytes come through a ring,
 //! descriptors that are none, duplicates, values that several registrations share.
 //!
 //! The world below is the kernel and the peers as they are under the shim: it knows bells, not bytes. Beside it stands
@@ -20,7 +20,7 @@ mod world;
 use proptest::prelude::*;
 
 use super::*;
-use kernel::{CONNS, FILES};
+use kernel::{CONNS, EXCLUSIVE, FILES, PRI};
 use world::Sim;
 
 /// One operation of a program, or of its peers.
@@ -51,6 +51,8 @@ enum Op {
     Splices(usize, bool),
     /// A connection's peer closes, or is killed.
     Ends(usize, bool),
+    /// A connection's peer sends a byte out of band.
+    Urgent(usize),
     /// The peer resets a connection, or is killed with bytes unread.
     Resets(usize, bool),
     /// The set is closed, perhaps under threads that sleep in it, and another one takes its memory, or not.
@@ -69,12 +71,19 @@ enum Op {
     HeatsElsewhere(usize),
     /// What comes next happens before a thread runs that was woken.
     AtOnce,
+    /// What comes next is done with the program's other set.
+    OtherSet,
 }
 
 fn events() -> impl Strategy<Value = u32> {
     let plain = prop_oneof![3 => Just(IN), 3 => Just(OUT), 3 => Just(IN | OUT), 1 => Just(0)];
+    let beside = prop_oneof![6 => Just(0), 1 => Just(RDHUP), 1 => Just(PRI), 1 => Just(RDHUP | PRI)];
     let how = prop_oneof![4 => Just(0), 3 => Just(ET), 1 => Just(ONESHOT), 1 => Just(ET | ONESHOT)];
-    (plain, how).prop_map(|(bits, how)| bits | how)
+    let usual = (plain.clone(), beside, how).prop_map(|(bits, beside, how)| bits | beside | how);
+    // Which may be asked for together with little else.
+    let (single, edge) = ((libc::EPOLLIN | libc::EPOLLOUT) as u32, prop_oneof![Just(0), Just(ET)]);
+    let exclusive = (plain, edge).prop_map(move |(bits, edge)| bits & single | edge | EXCLUSIVE);
+    prop_oneof![12 => usual.clone(), 2 => exclusive, 1 => usual.prop_map(|bits| bits | EXCLUSIVE)]
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -101,6 +110,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..FILES, any::<bool>()).prop_map(|(f, by_tcp)| Op::Splices(f, by_tcp)),
         1 => (0..FILES, any::<bool>()).prop_map(|(f, killed)| Op::Ends(f, killed)),
         1 => (0..FILES, any::<bool>()).prop_map(|(f, killed)| Op::Resets(f, killed)),
+        1 => (0..CONNS).prop_map(Op::Urgent),
+        4 => Just(Op::OtherSet),
         1 => any::<bool>().prop_map(Op::Closes),
         1 => (0..FILES).prop_map(Op::Connects),
         1 => Just(Op::Torn),
@@ -115,7 +126,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// Many begin with two connections that are hot and have nothing, with a thread that sleeps then, or with somebody outside: few
 /// would come so far.
 fn program() -> impl Strategy<Value = Vec<Op>> {
-    let begins = (0..4usize, events()).prop_map(|(how, events)| {
+    let begins = (0..6usize, events()).prop_map(|(how, events)| {
         let hot = |conn: usize| {
             let add = Op::Add(conn as i32, events | IN, 100 + conn as u64);
             [add, Op::Arrives(conn), Op::Look(0, 4), Op::Takes(conn, true)]
@@ -125,6 +136,9 @@ fn program() -> impl Strategy<Value = Vec<Op>> {
             1 => [hot(0), hot(1)].concat(),
             // Something that no bell announced, in a set that is watched from outside.
             2 => [&hot(0)[..], &hot(1), &[Op::Arrives(0), Op::Arrives(0), Op::Expose(true)]].concat(),
+            // A connection in two sets, of which one has it hot.
+            3 => [&hot(0)[..], &[Op::OtherSet], &hot(0), &[Op::Sleep(0, 8), Op::OtherSet]].concat(),
+            4 => [&hot(0)[..], &hot(1), &[Op::Sleep(0, 8), Op::OtherSet], &hot(0)].concat(),
             _ => [&hot(0)[..], &hot(1), &[Op::Look(0, 4), Op::Sleep(0, 8)]].concat(),
         }
     });
@@ -168,6 +182,8 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Elsewhere(file, more) => sim.elsewhere(file, more),
             Op::HeatsElsewhere(file) => sim.heats_elsewhere(file),
             Op::AtOnce => at_once = true,
+            Op::OtherSet => sim.swap(),
+            Op::Urgent(file) => sim.sends_urgent(file),
             Op::Replaced(fd) => sim.replaces(fd),
         }
     }

@@ -1,4 +1,4 @@
-//! What the machine sees: the kernel's sets, which know bells and not bytes, and connections.
+//! What the machine sees: the kernel's two sets, which know bells and not bytes, and connections.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,12 @@ use super::super::*;
 pub const FILES: usize = 6;
 pub(super) const CONNS: usize = 3;
 pub(super) const INNER: usize = FILES - 1;
+/// A byte out of band.
+pub(super) const PRI: u32 = libc::EPOLLPRI as u32;
+/// With several registrations of a file that have it, an event is that of one at least.
+pub(super) const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+/// What a wait tells of a file.
+pub(super) const TOLD: u32 = IN | OUT | PRI | RDHUP;
 
 /// A file and its peer.
 #[derive(Debug, Default, Clone)]
@@ -23,6 +29,8 @@ pub(super) struct File {
     /// The wake word, and bells in the kernel.
     pub(super) hot: bool,
     pub(super) grouped: bool,
+    /// The set whose group that is.
+    pub(super) owner: usize,
     pub(super) rung: bool,
     pub(super) bells: u64,
     pub(super) watched: u32,
@@ -33,6 +41,11 @@ pub(super) struct File {
     pub(super) uncounted: bool,
     /// Somebody who shares a set asked there for one event.
     pub(super) for_one: bool,
+    /// The peer has sent a byte out of band, which the program has not come to yet; all that it sends goes through TCP since.
+    pub(super) urgent: bool,
+    pub(super) by_tcp: bool,
+    /// Several wait for it exclusively, and none of them was told of what came last.
+    pub(super) owed: bool,
     /// What the program sends goes through TCP, which has room.
     pub(super) sends_by_tcp: bool,
     /// The peer has closed, or was killed, which nobody said but the kernel.
@@ -69,18 +82,16 @@ impl File {
         self.ended || self.on_tcp > 0 || self.in_flight == 0 && self.put > self.taken
     }
 
-    /// What is told of it whatever was asked for.
-    pub(super) fn always(&self) -> u32 {
-        if self.reset {
-            ALWAYS
-        } else {
-            0
-        }
+    /// What is told of it beside reading and room.
+    pub(super) fn beside(&self) -> u32 {
+        let always = if self.reset { ALWAYS } else { 0 };
+        let end = if self.ended { RDHUP } else { 0 };
+        always | end | if self.urgent { PRI } else { 0 }
     }
 
     /// Whether what is read next comes out of the ring.
     pub(super) fn is_in_ring(&self) -> bool {
-        self.on_tcp + self.in_flight == 0
+        self.on_tcp + self.in_flight == 0 && !self.by_tcp
     }
 }
 
@@ -103,14 +114,26 @@ pub(super) struct Kernel {
     pub(super) regs: BTreeMap<Key, Reg>,
     pub(super) turn: usize,
     pub(super) kick: Option<u64>,
+    /// Which of the two sets this is, and what the other one has.
+    pub(super) set: usize,
+    pub(super) other: Other,
     /// There is no descriptor for it.
     pub(super) has_no_kick: bool,
     /// A child uses the set.
     pub(super) relatives_began: bool,
     /// There is one that has not used it yet.
     pub(super) has_child: bool,
-    /// The one group's word.
+    /// The word of the set's one group.
     pub(super) group: Group,
+}
+
+/// What the kernel has of the set whose turn it is not.
+#[derive(Debug, Default)]
+pub(super) struct Other {
+    pub(super) regs: BTreeMap<Key, Reg>,
+    turn: usize,
+    kick: Option<u64>,
+    group: Group,
 }
 
 impl Kernel {
@@ -134,7 +157,25 @@ impl Kernel {
     pub(super) fn bits(&self, file: usize) -> u32 {
         let f = &self.files[file];
         let reads = if Self::is_conn(file) { f.ended || f.bells + f.on_tcp > 0 } else { f.put > f.taken };
-        f.always() | OUT | if reads { IN } else { 0 }
+        f.beside() | OUT | if reads { IN } else { 0 }
+    }
+
+    /// The other set's turn.
+    pub(super) fn swap(&mut self) {
+        let other = &mut self.other;
+        core::mem::swap(&mut self.regs, &mut other.regs);
+        core::mem::swap(&mut self.turn, &mut other.turn);
+        core::mem::swap(&mut self.kick, &mut other.kick);
+        core::mem::swap(&mut self.group, &mut other.group);
+        self.set = 1 - self.set;
+    }
+
+    /// The word of the group that a connection is in.
+    pub(super) fn group_of(&mut self, file: usize) -> &mut Group {
+        match self.files[file].owner == self.set {
+            true => &mut self.group,
+            false => &mut self.other.group,
+        }
     }
 
     pub(super) fn bell(&mut self, file: usize) {
@@ -143,17 +184,31 @@ impl Kernel {
             f.bells_in_flight += 1;
         } else {
             f.bells += 1;
-            self.event(file);
+            self.event(file, false);
         }
     }
 
     /// Whether a bell of that connection may be the one that tells the set.
-    pub(super) fn is_telling(&self, file: usize) -> bool {
-        self.files[file].grouped && self.group != Group::Awake
+    pub(super) fn is_telling(&mut self, file: usize) -> bool {
+        self.files[file].grouped && *self.group_of(file) != Group::Awake
     }
 
-    pub(super) fn event(&mut self, file: usize) {
-        arrived(&mut self.regs, file);
+    /// Something to read, or an end where `whatever` was asked for.
+    pub(super) fn event(&mut self, file: usize, whatever: bool) {
+        // Of those that wait exclusively it is the first whose set somebody sleeps in, and all before that one.
+        let asleep = [self.group != Group::Awake, self.other.group != Group::Awake];
+        let sets = [&mut self.regs, &mut self.other.regs];
+        let first = self.turn % 2;
+        let mut enough = false;
+        for which in [first, 1 - first] {
+            for (_, reg) in
+                sets[which].iter_mut().filter(|(key, reg)| key.0 == file && reg.concerned(whatever))
+            {
+                let exclusive = reg.events & EXCLUSIVE != 0;
+                reg.edge |= !exclusive || !enough;
+                enough |= exclusive && asleep[which];
+            }
+        }
     }
 
     pub(super) fn poll(&mut self, max: usize) -> Vec<(u32, u64)> {
@@ -168,10 +223,11 @@ impl Kernel {
             let bits = self.bits(key.0);
             let reg = self.regs.get_mut(&key).unwrap();
             let bits = bits & reg.events;
-            if out.len() == max || bits == 0 || reg.spent || (reg.events & ET != 0 && !reg.edge) {
+            if out.len() == max || !reg.is_due(bits) {
                 continue;
             }
-            reg.edge = false;
+            // One that waits exclusively, and not for edges, is asked until it has nothing.
+            reg.edge = reg.events & (ET | EXCLUSIVE) == EXCLUSIVE;
             reg.spent = reg.events & ONESHOT != 0;
             out.push((bits, reg.data));
         }
@@ -183,10 +239,7 @@ impl Kernel {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.kick.is_some()
-            || self.regs.iter().any(|(key, reg)| {
-                self.bits(key.0) & reg.events != 0 && !reg.spent && (reg.events & ET == 0 || reg.edge)
-            })
+        self.kick.is_some() || self.regs.iter().any(|(key, reg)| reg.is_due(self.bits(key.0) & reg.events))
     }
 
     pub(super) fn conn(&mut self, conn: u32) -> &mut File {
@@ -194,15 +247,16 @@ impl Kernel {
     }
 }
 
-/// Whoever registered it is told, whatever he asked for.
-pub(super) fn changed(regs: &mut BTreeMap<Key, Reg>, file: usize) {
-    regs.iter_mut().filter(|(key, _)| key.0 == file).for_each(|(_, reg)| reg.edge = true);
-}
+impl Reg {
+    /// Whether it hears of what arrives: of something to read, in band or out of it, or of an end, `whatever` it asked for.
+    pub(super) fn concerned(&self, whatever: bool) -> bool {
+        whatever || self.events & (IN | PRI) != 0
+    }
 
-/// Something to read arrives: an event for whoever wants to read.
-pub(super) fn arrived(regs: &mut BTreeMap<Key, Reg>, file: usize) {
-    let concerns = |(key, reg): &(&Key, &mut Reg)| key.0 == file && reg.events & IN != 0;
-    regs.iter_mut().filter(concerns).for_each(|(_, reg)| reg.edge = true);
+    /// Whether `bits`, which its file has of what it asked for, are told by a wait.
+    pub(super) fn is_due(&self, bits: u32) -> bool {
+        bits != 0 && !self.spent && (self.events & (ET | EXCLUSIVE) == 0 || self.edge)
+    }
 }
 
 pub(super) fn control(
@@ -215,10 +269,16 @@ pub(super) fn control(
 ) -> Result<(), i32> {
     let key = (file.ok_or(libc::EBADF)?, fd);
     let new = Reg { events: e | ALWAYS, data, edge: true, spent: false, doubtful: false };
+    let alone = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET) as u32 | ALWAYS | EXCLUSIVE;
+    let exclusive = e & EXCLUSIVE != 0 && op != libc::EPOLL_CTL_DEL;
+    if exclusive && (op == libc::EPOLL_CTL_MOD || key.0 == INNER || e & !alone != 0) {
+        return Err(libc::EINVAL);
+    }
     match (op, regs.contains_key(&key)) {
         (libc::EPOLL_CTL_ADD, true) => return Err(libc::EEXIST),
         (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, false) => return Err(libc::ENOENT),
         (libc::EPOLL_CTL_DEL, true) => drop(regs.remove(&key)),
+        (libc::EPOLL_CTL_MOD, true) if regs[&key].events & EXCLUSIVE != 0 => return Err(libc::EINVAL),
         _ => drop(regs.insert(key, new)),
     }
     Ok(())
@@ -256,10 +316,11 @@ impl World for Kernel {
         !self.files[conn as usize].young
     }
     fn make_hot(&mut self, conn: u32) -> bool {
+        let set = self.set;
         let f = self.conn(conn);
         f.hot = f.watched - f.resting == 1 && !f.uncounted && f.is_in_ring();
         if f.hot {
-            (f.grouped, f.rung) = (true, false);
+            (f.grouped, f.owner, f.rung) = (true, set, false);
         }
         f.hot
     }
@@ -309,7 +370,7 @@ impl World for Kernel {
         let f = self.conn(conn);
         let news = f.killed && core::mem::take(&mut f.unread);
         if news {
-            self.event(conn as usize);
+            self.event(conn as usize, true);
         }
         news
     }
@@ -320,7 +381,7 @@ impl World for Kernel {
             f.rung = false;
         }
         if !f.is_in_ring() {
-            return if f.on_tcp > 0 { Settled::Ready } else { Settled::Quiet };
+            return if f.on_tcp > 0 || f.ended { Settled::Ready } else { Settled::Quiet };
         }
         if f.put > f.taken {
             // That one will do (W4).

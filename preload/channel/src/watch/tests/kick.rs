@@ -120,3 +120,17 @@ fn what_an_event_of_ours_told_the_kernel_does_not_tell_again() {
     ];
     run(&[&hot(0)[..], &hot(1), &rest].concat()).unwrap();
 }
+
+/// What wakes a thread, or what it finds in a ring, may be its one report of a connection that has ended, which the kernel would have
+/// told it together.
+#[test]
+fn the_one_report_tells_of_the_end_as_well() {
+    let ends = [Op::Arrives(1), Op::Ends(1, false)];
+    let add = Op::Add(1, IN | RDHUP | ONESHOT, 1);
+    let woken = [&[Op::Sleep(0, 1)], &ends[..], &[add.clone()]].concat();
+    follow(&woken).and_then(|mut sim| sim.hand_over()).unwrap();
+    // The kernel has filled the array, so the ring comes first now.
+    let filled = [Op::Add(3, IN, 3), Op::Arrives(3), Op::Look(0, 1), Op::Takes(3, true), Op::Heats(1)];
+    let mut sim = follow(&[&filled, &ends[..], &[add]].concat()).unwrap();
+    assert_eq!(sim.wait_with_bits(0, 1).unwrap(), [(IN | RDHUP, 1)]);
+}

@@ -55,7 +55,7 @@ fn next_one(set: &mut Set, kernel: &mut Kernel) {
 
 fn bytes_come(kernel: &mut Kernel) -> Vec<(u32, u64)> {
     kernel.conn(1).on_tcp += 1;
-    kernel.event(1);
+    kernel.event(1, false);
     kernel.poll(4)
 }
 

@@ -1,4 +1,4 @@
-//! A random program with its descriptors, its set and its threads, and the epoll that it believes it has.
+//! A random program with its descriptors, its two sets and their threads, and the epoll that it believes it has.
 
 mod oracle;
 mod others;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{arrived, changed, control, File, Group, Kernel, Key, Reg, CONNS, FILES, INNER};
+use super::kernel::{control, File, Group, Kernel, Key, Reg, CONNS, EXCLUSIVE, FILES, INNER, PRI, TOLD};
 
 /// Everything.
 #[derive(Debug)]
@@ -21,13 +21,65 @@ pub struct Sim {
     /// What a thread that sleeps has room for.
     asleep: [Option<usize>; 2],
     exposed: u32,
+    /// The other set.
+    other: Other,
 }
+
+/// A set that has not its turn, with its threads.
+#[derive(Debug, Default)]
+struct Other {
+    set: Set,
+    believed: BTreeMap<Key, Reg>,
+    asleep: [Option<usize>; 2],
+    exposed: u32,
+}
+
 impl Sim {
     pub fn new() -> Sim {
         let mut kernel = Kernel { files: vec![File::default(); FILES], ..Kernel::default() };
         kernel.numbers = (0..FILES).map(|file| (file as i32, file)).collect();
         kernel.files[CONNS - 1].unconnected = true;
-        Sim { kernel, set: Set::new(), believed: BTreeMap::new(), asleep: [None; 2], exposed: 0 }
+        Sim {
+            kernel,
+            set: Set::new(),
+            believed: BTreeMap::new(),
+            asleep: [None; 2],
+            exposed: 0,
+            other: Other::default(),
+        }
+    }
+
+    /// What the program does next, it does with its other set.
+    pub fn swap(&mut self) {
+        self.kernel.swap();
+        let other = &mut self.other;
+        core::mem::swap(&mut self.set, &mut other.set);
+        core::mem::swap(&mut self.believed, &mut other.believed);
+        core::mem::swap(&mut self.asleep, &mut other.asleep);
+        core::mem::swap(&mut self.exposed, &mut other.exposed);
+    }
+
+    /// `f` with either set.
+    fn with_both(&mut self, mut f: impl FnMut(&mut Self)) {
+        for _ in 0..2 {
+            f(self);
+            self.swap();
+        }
+    }
+
+    /// Something to read arrives where the program looks, or an end, of which all hear.
+    fn believes(&mut self, file: usize, whatever: bool) {
+        let sets = [&mut self.believed, &mut self.other.believed];
+        let all = sets.into_iter().flatten().filter(|(key, _)| key.0 == file);
+        let (several, others): (Vec<_>, Vec<_>) = all.partition(|(_, reg)| reg.events & EXCLUSIVE != 0);
+        // The kernel tells of room, too, whoever asked for bytes out of band, with each that comes in band. Nobody needs that.
+        let urgent = self.kernel.files[file].urgent;
+        let concerned = |reg: &Reg| reg.concerned(whatever) && (whatever || urgent || reg.events & IN != 0);
+        others.into_iter().filter(|(_, reg)| concerned(reg)).for_each(|(_, reg)| reg.edge = true);
+        // Of several one at least is told, nobody knows which.
+        self.kernel.files[file].owed |= several.len() > 1 && several.iter().all(|(_, reg)| concerned(reg));
+        let alone = several.len() == 1;
+        several.into_iter().filter(|(_, reg)| concerned(reg)).for_each(|(_, reg)| reg.edge = alone);
     }
 
     pub fn hot(&self) -> usize {
@@ -36,7 +88,7 @@ impl Sim {
 
     fn ready(&self, file: usize) -> u32 {
         let f = &self.kernel.files[file];
-        f.always() | OUT | if f.is_readable() { IN } else { 0 }
+        f.beside() | OUT | if f.is_readable() { IN } else { 0 }
     }
 
     pub fn control(&mut self, op: i32, fd: i32, events: u32, data: u64) -> Result<(), String> {
@@ -45,6 +97,10 @@ impl Sim {
         let expected = control(&mut self.believed, file, op, fd, events, data);
         let event = (op != libc::EPOLL_CTL_DEL).then_some((events, data));
         let got = self.set.control(op, fd, target, event, &mut self.kernel);
+        if let (Some(file), Ok(())) = (file, expected) {
+            // Whoever was told may be the one that is gone.
+            self.kernel.files[file].owed = false;
+        }
         if got != expected {
             return Err(format!("epoll_ctl({op}, {fd}): {got:?} instead of {expected:?}"));
         }
@@ -57,12 +113,15 @@ impl Sim {
             return;
         }
         // Whether the one report of a registration from before was told, the set need not know.
-        let before = self.believed.iter_mut().filter(|(key, reg)| key.0 == file && reg.events & ONESHOT != 0);
-        before.for_each(|(_, reg)| reg.doubtful = true);
         let number = self.kernel.numbers.iter().find(|&(_, &f)| f == file).map(|(&fd, _)| fd);
-        if let Some(fd) = number {
-            self.set.connected(fd, file as u32, &mut self.kernel);
-        }
+        self.with_both(|sim| {
+            let before =
+                sim.believed.iter_mut().filter(|(key, reg)| key.0 == file && reg.events & ONESHOT != 0);
+            before.for_each(|(_, reg)| reg.doubtful = true);
+            if let Some(fd) = number {
+                sim.set.connected(fd, file as u32, &mut sim.kernel);
+            }
+        });
     }
 
     pub fn takes(&mut self, file: usize, all: bool) {
@@ -71,6 +130,7 @@ impl Sim {
         if !f.is_readable() {
             return;
         }
+        f.urgent &= !all;
         if core::mem::take(&mut f.on_tcp) > 0 && (!all || f.in_flight > 0 || f.put == f.taken) {
             // No more was asked for, or can be had.
             return;
@@ -97,7 +157,7 @@ impl Sim {
         if let (true, Some(fd), false) = (open, free, self.kernel.files[file].unconnected) {
             self.kernel.numbers.insert(fd, file);
             if Kernel::is_conn(file) {
-                self.set.reopened(fd, file as u32);
+                self.with_both(|sim| sim.set.reopened(fd, file as u32));
             }
         }
     }
@@ -106,12 +166,14 @@ impl Sim {
         let Some(&file) = self.kernel.numbers.get(&fd) else { return };
         let other = self.kernel.numbers.iter().find(|&(&n, &f)| n != fd && f == file).map(|(&n, _)| n);
         if matches!(self.kernel.target(Some(file)), Target::Conn(_)) {
-            self.set.closing(fd, file as u32, other, false, &mut self.kernel);
+            self.with_both(|sim| sim.set.closing(fd, file as u32, other, false, &mut sim.kernel));
         }
         self.kernel.numbers.remove(&fd);
         if other.is_none() {
-            self.kernel.regs.retain(|key, _| key.0 != file);
-            self.believed.retain(|key, _| key.0 != file);
+            self.with_both(|sim| {
+                sim.kernel.regs.retain(|key, _| key.0 != file);
+                sim.believed.retain(|key, _| key.0 != file);
+            });
             self.elsewhere(file, false);
             if Kernel::is_conn(file) {
                 assert_eq!(self.kernel.files[file].watched, 0, "every registration ended with the file");
@@ -172,25 +234,36 @@ impl Sim {
         if !Kernel::is_conn(file) || self.kernel.files[file].unconnected {
             return;
         }
-        let reg = self.believed.remove(&(file, fd));
-        self.set.replacing(fd, file as u32, &mut self.kernel);
-        assert!(!self.kernel.regs.contains_key(&(file, fd)), "nobody finds it any more");
+        let mut regs = Vec::new();
+        self.with_both(|sim| {
+            regs.push(sim.believed.remove(&(file, fd)));
+            sim.set.replacing(fd, file as u32, &mut sim.kernel);
+            assert!(!sim.kernel.regs.contains_key(&(file, fd)), "nobody finds it any more");
+        });
         self.close(fd);
         self.kernel.numbers.insert(fd, CONNS);
-        self.set.replaced(fd, &mut self.kernel);
-        if let Some(reg) = reg {
-            self.believed.insert((CONNS, fd), Reg { edge: true, ..reg });
-        }
+        let mut regs = regs.into_iter();
+        self.with_both(|sim| {
+            sim.set.replaced(fd, &mut sim.kernel);
+            if let Some(reg) = regs.next().flatten() {
+                sim.believed.insert((CONNS, fd), Reg { edge: true, ..reg });
+            }
+        });
     }
 
     /// The set is closed, and another one begins in its place. Threads that sleep in it never come back to that one.
     pub fn closes(&mut self, keep: bool) {
         self.set.close(keep, &mut self.kernel);
-        assert!(
-            self.kernel.files.iter().all(|f| f.watched == u32::from(f.elsewhere)),
-            "every registration ended with the set"
-        );
-        assert_eq!(self.kernel.files[INNER].exposed, 0, "nobody watches it from outside");
+        for (file, f) in self.kernel.files.iter_mut().enumerate() {
+            let rows = self.other.set.rows();
+            let beside = rows.each().filter(|&r| rows.get(r).conn() == Some(file as u32)).count();
+            assert_eq!(
+                f.watched,
+                u32::from(f.elsewhere) + beside as u32,
+                "every registration ended with the set"
+            );
+            f.owed = false;
+        }
         self.kernel.regs.clear();
         self.kernel.kick = None;
         self.kernel.group = Group::Awake;
@@ -246,7 +319,7 @@ impl Sim {
         let told = self.gather(max);
         self.set.leave(thread as u32 + 1, &mut self.kernel);
         self.check(&told, None)?;
-        Ok(told.into_iter().map(|(bits, data)| (bits & (IN | OUT), data)).collect())
+        Ok(told.into_iter().map(|(bits, data)| (bits & TOLD, data)).collect())
     }
 
     /// The values that a wait reports, which has room for `max` and does not sleep.

@@ -12,8 +12,8 @@ impl Sim {
         }
         for (key, believed) in self.believed.iter().filter(|(key, _)| Kernel::is_conn(key.0)) {
             let has = self.kernel.regs.get(key).filter(|has| has.data == believed.data);
-            let silent = |has: &Reg| has.spent || has.events & (IN | OUT) == 0;
-            let events = |reg: &Reg| reg.events & (IN | OUT | ET | ONESHOT);
+            let silent = |has: &Reg| has.spent || has.events & TOLD == 0;
+            let events = |reg: &Reg| reg.events & (TOLD | ET | ONESHOT | EXCLUSIVE);
             let edge = |has: &Reg| has.edge || !believed.edge || believed.events & ET == 0;
             // A registration whose number was closed nobody can change; and which of two with one value was told, this
             // model guesses.
@@ -37,34 +37,59 @@ impl Sim {
 
     /// A waiter that the kernel wakes goes on; then none may sleep over what was not told.
     pub fn settle(&mut self) -> Result<(), String> {
-        let watched = self.believed.keys().filter(|key| key.0 == INNER).count();
+        let both = self.believed.keys().chain(self.other.believed.keys());
+        let watched = both.filter(|key| key.0 == INNER).count();
         if self.kernel.files[INNER].exposed != watched {
             return Err(format!("the inner set is watched {watched} times: {:?}", self.kernel.files[INNER]));
         }
-        for _ in 0..40 {
-            let sleeper = (0..2).find_map(|t| Some((t, self.asleep[t]?)));
-            let Some((thread, room)) = sleeper else { return Ok(()) };
-            if !self.kernel.is_ready() {
+        for turn in 0.. {
+            let mut woken = false;
+            for _ in 0..2 {
+                woken |= self.wakes()?;
+                self.swap();
+            }
+            if !woken || turn == 40 {
                 break;
             }
-            self.asleep[thread] = None;
-            self.set.sleeps(thread as u32 + 1, false);
-            self.kernel.group = Group::Awake;
-            let told = self.gather(room);
-            if told.is_empty() {
-                self.go_on(thread, room)?;
-            } else {
-                self.set.leave(thread as u32 + 1, &mut self.kernel);
-                self.check(&told, None)?;
-            }
         }
+        for _ in 0..2 {
+            self.sleeps_over_nothing()?;
+            self.swap();
+        }
+        Ok(())
+    }
+
+    /// A thread that sleeps in the set goes on, if the kernel wakes it.
+    fn wakes(&mut self) -> Result<bool, String> {
+        let sleeper = (0..2).find_map(|t| Some((t, self.asleep[t]?)));
+        let Some((thread, room)) = sleeper.filter(|_| self.kernel.is_ready()) else { return Ok(false) };
+        self.asleep[thread] = None;
+        self.set.sleeps(thread as u32 + 1, false);
+        self.kernel.group = Group::Awake;
+        let told = self.gather(room);
+        if told.is_empty() {
+            self.go_on(thread, room)?;
+        } else {
+            self.set.leave(thread as u32 + 1, &mut self.kernel);
+            self.check(&told, None)?;
+        }
+        Ok(true)
+    }
+
+    fn sleeps_over_nothing(&mut self) -> Result<(), String> {
         self.is_seen_from_outside()?;
         // The bell that tells it may be on its way, behind bytes.
-        let comes = self.kernel.files.iter().any(|f| f.grouped && f.bells_in_flight > 0);
+        let comes = self
+            .kernel
+            .files
+            .iter()
+            .any(|f| f.grouped && f.owner == self.kernel.set && f.bells_in_flight > 0);
         let asleep = self.asleep.iter().any(Option::is_some) && !(self.kernel.group == Group::Told && comes);
         for (key, reg) in &self.believed {
             let bits = self.ready(key.0) & reg.events;
-            if asleep && reg.edge && !reg.spent && bits != 0 {
+            let exclusive = reg.events & EXCLUSIVE != 0;
+            let owed = exclusive && self.kernel.files[key.0].owed && !self.awaits_bell(key.0);
+            if asleep && (reg.edge || owed) && !reg.spent && bits != 0 {
                 return Err(format!("asleep, while {key:?} has {bits:#x} of which nobody was told: {reg:?}"));
             }
         }
@@ -77,13 +102,15 @@ impl Sim {
         let asleep = self.asleep.iter().any(Option::is_some);
         if self.exposed > 0 && !asleep && self.kernel.kick.is_some() {
             self.set.is_ready(&mut self.kernel);
-            let holds = |(key, reg): (&Key, &Reg)| self.ready(key.0) & reg.events & IN != 0 && !reg.spent;
+            // Which of two with one value was told its one report, this model guesses.
+            let due = |reg: &Reg| !reg.spent || reg.doubtful;
+            let holds = |(key, reg): (&Key, &Reg)| self.ready(key.0) & reg.events & IN != 0 && due(reg);
             if self.kernel.kick.is_some() && !self.believed.iter().any(holds) {
                 return Err(format!("readable from outside, without {:?}", self.believed));
             }
         }
         let is_due = |(key, reg): &(&Key, &Reg)| {
-            let due = !reg.spent && !reg.doubtful && (reg.events & ET == 0 || reg.edge);
+            let due = !reg.doubtful && reg.is_due(IN);
             due && self.ready(key.0) & reg.events & IN != 0 && !self.awaits_bell(key.0)
         };
         match self.believed.iter().find(is_due) {
@@ -121,7 +148,7 @@ impl Sim {
                 return Err(format!("told {bits:#x} of {who:?} a second time"));
             }
             let there = who.iter().fold(0, |b, k| b | self.ready(k.0) & self.believed[k].events);
-            if bits & (IN | OUT) & !there != 0 && who.len() == 1 {
+            if bits & TOLD & !there != 0 && who.len() == 1 {
                 return Err(format!("told {bits:#x} of {who:?}, which has {there:#x}"));
             }
         }
@@ -132,13 +159,21 @@ impl Sim {
         for key in keys {
             let bits = self.ready(key.0) & self.believed[&key].events;
             let reg = self.believed.get_mut(&key).unwrap();
-            if bits == 0 || reg.spent || reg.events & ET != 0 && !reg.edge {
+            let heard = told.iter().filter(|e| e.1 == reg.data).fold(0, |b, e| b | e.0);
+            if reg.events & EXCLUSIVE != 0 && heard & bits != 0 {
+                self.kernel.files[key.0].owed = false;
+            }
+            if reg.events & EXCLUSIVE != 0 && bits == 0 && all.is_some() {
+                // It was asked, and had nothing: the next event is to tell it.
+                reg.edge = false;
+            }
+            if !reg.is_due(bits) {
                 continue;
             }
-            let heard = told.iter().filter(|e| e.1 == reg.data).fold(0, |b, e| b | e.0);
             reg.doubtful |= heard != 0 && shared.contains(&reg.data);
-            if heard & bits != 0 {
-                reg.edge = false;
+            // An end is told with whatever else there is.
+            if heard & bits != 0 && bits & !heard & (RDHUP | PRI) == 0 {
+                reg.edge = reg.events & (ET | EXCLUSIVE) == EXCLUSIVE;
                 reg.spent = reg.events & ONESHOT != 0;
             }
             // With something to read the program finds the end itself.

@@ -5,23 +5,29 @@ use super::*;
 impl Sim {
     pub fn arrives(&mut self, file: usize) {
         self.connects(file);
-        let asleep = self.kernel.group == Group::Asleep;
+        let asleep = *self.kernel.group_of(file) == Group::Asleep;
         let f = &mut self.kernel.files[file];
         if f.ended {
             return;
         }
+        if f.by_tcp {
+            f.on_tcp += 1;
+            self.kernel.event(file, false);
+            self.believes(file, false);
+            return;
+        }
         f.put += 1;
         if !Kernel::is_conn(file) {
-            self.kernel.event(file);
+            self.kernel.event(file, false);
         } else if f.hot && f.grouped && asleep {
-            self.kernel.group = Group::Told;
+            *self.kernel.group_of(file) = Group::Told;
             self.kernel.bell(file);
         } else if !f.hot && !f.rung {
             f.rung = true;
             self.kernel.bell(file);
         }
         if self.kernel.files[file].in_flight == 0 {
-            arrived(&mut self.believed, file);
+            self.believes(file, false);
         }
     }
 
@@ -47,8 +53,19 @@ impl Sim {
             return;
         }
         (f.ended, f.killed, f.unread) = (true, killed, f.put % 2 == 1);
-        self.kernel.event(file);
-        arrived(&mut self.believed, file);
+        self.kernel.event(file, true);
+        self.believes(file, true);
+    }
+
+    /// The peer sends a byte out of band, behind which nothing of it goes through the ring any more.
+    pub fn sends_urgent(&mut self, file: usize) {
+        self.connects(file);
+        let f = &mut self.kernel.files[file];
+        if Kernel::is_conn(file) && !f.ended && f.on_tcp + f.in_flight == 0 && f.put == f.taken {
+            (f.urgent, f.by_tcp) = (true, true);
+            self.kernel.event(file, false);
+            self.believes(file, false);
+        }
     }
 
     /// The peer resets a connection.
@@ -57,8 +74,8 @@ impl Sim {
         let f = &mut self.kernel.files[file];
         if Kernel::is_conn(file) && !f.ended && f.in_flight == 0 {
             (f.ended, f.reset, f.killed) = (true, true, killed);
-            changed(&mut self.kernel.regs, file);
-            changed(&mut self.believed, file);
+            self.kernel.event(file, true);
+            self.believes(file, true);
         }
     }
 
@@ -71,8 +88,8 @@ impl Sim {
             if f.in_flight == 0 {
                 f.bells += core::mem::take(&mut f.bells_in_flight);
             }
-            self.kernel.event(file);
-            arrived(&mut self.believed, file);
+            self.kernel.event(file, false);
+            self.believes(file, false);
         }
     }
 
@@ -81,13 +98,13 @@ impl Sim {
         if Kernel::is_conn(file) {
             let f = &mut self.kernel.files[file];
             (f.bells, f.rung) = (0, false);
-            self.set.bells_are_gone(file as u32, &mut self.kernel);
+            self.with_both(|sim| sim.set.bells_are_gone(file as u32, &mut sim.kernel));
         }
     }
 
     /// A low-water mark is set for which there are bytes enough: of those in the ring the kernel makes no edge.
     pub fn mark_is_set(&mut self, file: usize) {
-        self.set.rises_anew(file as u32, &mut self.kernel);
+        self.with_both(|sim| sim.set.rises_anew(file as u32, &mut sim.kernel));
     }
 
     /// What a sleep that lasts long finds of the connections.
@@ -106,7 +123,7 @@ impl Sim {
     pub fn tells_by_event(&mut self, file: usize) {
         self.kernel.files[file].put += 1;
         self.kernel.group = Group::Told;
-        arrived(&mut self.believed, file);
+        self.believes(file, false);
     }
 
     /// A receive or a poll that waits looks at a connection which no set watches.
