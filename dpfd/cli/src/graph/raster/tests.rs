@@ -1,7 +1,7 @@
 //! The picture of pixels as another reader of PNG sees it.
 
 use dp_graph::layout::{layout, Rect, Scene};
-use dp_graph::live::Picture;
+use dp_graph::picture::Picture;
 use dp_graph::Graph;
 
 use super::*;

@@ -127,7 +127,7 @@ fn what_an_event_of_ours_told_the_kernel_does_not_tell_again() {
 fn the_one_report_tells_of_the_end_as_well() {
     let ends = [Op::Arrives(1), Op::Ends(1, false)];
     let add = Op::Add(1, IN | RDHUP | ONESHOT, 1);
-    let woken = [&[Op::Sleep(0, 1)], &ends[..], &[add.clone()]].concat();
+    let woken = [&[Op::Sleep(0, 1)], &ends[..], core::slice::from_ref(&add)].concat();
     follow(&woken).and_then(|mut sim| sim.hand_over()).unwrap();
     // The kernel has filled the array, so the ring comes first now.
     let filled = [Op::Add(3, IN, 3), Op::Arrives(3), Op::Look(0, 1), Op::Takes(3, true), Op::Heats(1)];
