@@ -6,7 +6,7 @@
  *   twin     the stream is made, and closed, by the second names _IO_fdopen and _IO_fclose; it is not reopened
  *   missing  the file is not there: the number is closed all the same
  * First argument: 1: bytes are left unread, so that the other end is reset. Second: 1: the stream was another file's, and
- * the connection was put at its number, so nothing of it ever went through the stream.
+ * the connection was put at its number, so nothing of it ever went through the stream. Third: 1: the program has another thread.
  */
 #include "common.h"
 
@@ -77,8 +77,16 @@ static void reopen(int fd, FILE *stream) {
     CHECK(fclose(got) == 0);
 }
 
+static void *sleep_on(void *unused) {
+    for (;;)
+        pause();
+    return unused;
+}
+
 void tester(int fd) {
     bool unread = argument(0, 0);
+    if (argument(2, 0))
+        start_thread(sleep_on, NULL);
     FILE *stream = NULL;
     if (argument(1, 0)) {
         stream = fopen("/dev/null", "r+");

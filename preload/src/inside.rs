@@ -372,12 +372,12 @@ pub fn is_another(fd: i32, family: Family, c: &Conn) -> bool {
     }
 }
 
-/// Does `f`, in which this thread closes the number `fd`, whose entry says that it is changed: it is still the connection's for this
-/// thread, until `f` is over.
+/// Does `f`, in which this thread closes the number `fd`, whose entry says that it is changed, or is cleared: it is still the
+/// connection's for this thread, until `f` is over. One may be inside another.
 pub fn closes<R>(fd: i32, f: impl FnOnce() -> R) -> R {
-    CLOSES.set(fd);
+    let outer = CLOSES.replace(fd);
     let result = f();
-    CLOSES.set(-1);
+    CLOSES.set(outer);
     result
 }
 

@@ -36,7 +36,7 @@ pub fn before_close(fd: i32) {
         Entry::Conn(i) => {
             unregister(fd, i);
             if let Some(i) = drop_ref(fd, fd) {
-                end(fd, i);
+                inside::closes(fd, || end(fd, i));
             }
         }
         Entry::Epoll(i) => {

@@ -45,6 +45,8 @@ same_everywhere! {
     at_the_number_of_a_stream_given_another_file => Pair::c("reopened").arg("file").arg("0").arg("1");
     at_the_number_of_a_stream_given_a_large_file => Pair::c("reopened").arg("large").arg("0").arg("1");
     at_the_number_of_a_stream_given_another_file_and_unread => Pair::c("reopened").arg("file").arg("1").arg("1");
+    at_the_number_of_a_stream_given_another_file_beside_a_thread => Pair::c("reopened").arg("file").arg("0").arg("1").arg("1");
+    at_the_number_of_a_stream_given_another_file_and_unread_beside_a_thread => Pair::c("reopened").arg("file").arg("1").arg("1").arg("1");
     at_the_number_of_a_stream_given_no_file => Pair::c("reopened").arg("missing").arg("0").arg("1");
     at_the_number_of_a_stream_closed_by_its_second_name => Pair::c("reopened").arg("twin").arg("0").arg("1");
     calls_through_syscall => Pair::c("raw_calls").arg("syscall");

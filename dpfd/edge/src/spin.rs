@@ -2,8 +2,8 @@
 //!
 //! One rule for every receiver: both drivers and the preload shim. A spin that saw something may take twice as long the
 //! next time, a spin in vain half as long; too short to be worth the clock's cost, it is left out altogether, and tried
-//! again a little later, for traffic changes ([`Pace`]). Times are nanoseconds; `longest` is the user's bound (0: never
-//! spin), any value at all.
+//! again a little later, for traffic changes ([`Pace`]). Times are nanoseconds; `longest` is the user's bound, which attempts
+//! alone may pass (0: never spin), any value at all.
 
 mod pace;
 

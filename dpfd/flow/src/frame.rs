@@ -189,11 +189,17 @@ pub(crate) fn next_part(part_max: u16, begin: u32, left: u32, immediate: Option<
 /// A frame may be filled up with so small a part of its message.
 const FILLED_WITH: usize = 128;
 
-/// Fills the frame of a later part up, if it is a little shorter than the first ones: then the next message's frames go on as one run
-/// with its own. How long it is.
-pub(crate) fn fill_up(out: &mut [u8], len: usize, part_max: u16, begin: u32, total: u32) -> usize {
+/// Fills the frame of a message's last part up, if it is a little shorter than the others: then the next message's frames go on as one
+/// run with its own. How long it is. The first one, and one that was cut for a shorter way, stay as they are.
+pub(crate) fn fill_up(
+    out: &mut [u8],
+    len: usize,
+    part_max: u16,
+    (begin, last): (u32, bool),
+    total: u32,
+) -> usize {
     let full = HEADER + usize::from(part_max);
-    if begin == 0 || len >= full || (full - len) * FILLED_WITH > total as usize {
+    if begin == 0 || !last || len >= full || (full - len) * FILLED_WITH > total as usize {
         return len;
     }
     out[len..full].fill(0);

@@ -138,7 +138,7 @@ impl Raw {
             checksum: 0,
         };
         let len = frame::seal(out, header, head + bytes as usize, self.config.checksum);
-        let len = frame::fill_up(out, len, self.part_max, rest.begin, total);
+        let len = frame::fill_up(out, len, self.part_max, (rest.begin, last), total);
         self.number = self.number.wrapping_add(1);
         rest.begin += bytes;
         rest.done = last;

@@ -25,7 +25,7 @@ impl Look {
         let goes_on = now < from + u64::from(budget);
         if !goes_on {
             self.on = None;
-            self.pace.learn(budget, None, self.longest);
+            self.pace.learn(budget, false, budget, self.longest);
         }
         goes_on
     }
@@ -39,7 +39,7 @@ impl Look {
     pub fn came(&mut self, now: u64) {
         if let Some((from, budget)) = self.on {
             let took = u32::try_from(now.saturating_sub(from)).unwrap_or(u32::MAX);
-            self.pace.learn(budget, Some(took), self.longest);
+            self.pace.learn(budget, true, took, self.longest);
         }
         let budget = self.pace.begin(self.longest);
         self.on = (budget > 0).then_some((now, budget));

@@ -252,7 +252,7 @@ impl Served {
         }
     }
 
-    /// How long a receive looks before it sleeps, at most, ns.
+    /// How long a receive looks before it sleeps, at most but for attempts ([`dp_edge::spin::Pace`]), ns.
     pub fn set_spin(&self, ns: u32) {
         match self {
             User(inner) => {

@@ -22,8 +22,9 @@ const TOO_SHORT: u32 = 500;
 /// While spins are left out, a probe is made in every so many'th wait, for so large a part of the longest spin.
 const PROBE_EVERY: u16 = 4;
 const PROBE: u32 = 8;
-/// An attempt outlasts a wake-up: so many times the longest spin.
+/// An attempt outlasts a wake-up: so many times the longest spin, but no longer than this, ns, unless that is longer itself.
 const ATTEMPT: u32 = 4;
+const LONG_ENOUGH: u32 = 200_000;
 /// So many waits in a row: an answering side that probes every fourth time meets eight of them.
 const IN_A_ROW: u8 = 32;
 /// Waits until the first attempt; twice as many after each that brought nothing, as often as this.
@@ -61,7 +62,7 @@ use Pace::{Rests, Spins, Tries};
 impl Pace {
     /// The next spin takes up to `ns`.
     pub const fn new(ns: u32) -> Pace {
-        if ns < TOO_SHORT {
+        if ns == 0 {
             return Pace::rest(0);
         }
         Spins { budget: ns, in_vain: 0 }
@@ -80,8 +81,14 @@ impl Pace {
         matches!(self, Spins { .. })
     }
 
-    /// A wait begins: how long it spins, ns, at most `longest`, or four times that in an attempt. 0: it is left out. Where it
-    /// is not, [`Pace::learn`] hears what it brought.
+    /// Whether an attempt is being made.
+    #[inline]
+    pub const fn tries(self) -> bool {
+        matches!(self, Tries { .. })
+    }
+
+    /// A wait begins: how long it spins, ns, at most `longest`, or four times that, but no more than 200 us, in an attempt. 0: it
+    /// is left out. Where it is not, [`Pace::learn`] hears what it brought.
     #[inline]
     pub fn begin(&mut self, longest: u32) -> u32 {
         match self {
@@ -95,25 +102,26 @@ impl Pace {
         if let Rests { waits, in_vain } = self {
             *waits = waits.saturating_sub(1);
             if *waits > 0 {
-                let probe = longest / PROBE;
-                return if *waits % PROBE_EVERY == 0 && probe >= TOO_SHORT { probe } else { 0 };
+                let probe = (longest / PROBE).max(TOO_SHORT).min(longest);
+                return if *waits % PROBE_EVERY == 0 { probe } else { 0 };
             }
             *self = Tries { waits: IN_A_ROW, in_vain: *in_vain };
         }
-        longest.saturating_mul(ATTEMPT)
+        attempt(longest)
     }
 
-    /// A spin of `budget` saw something after `took` ns, or nothing.
+    /// A spin of `budget` was over after `took` ns, and saw something (`hit`) or did not. Of an attempt that was broken off, since
+    /// the wait had no more time or somebody else wanted the processor, nothing is learned but to rest again.
     #[inline]
-    pub fn learn(&mut self, budget: u32, hit: Option<u32>, longest: u32) {
+    pub fn learn(&mut self, budget: u32, hit: bool, took: u32, longest: u32) {
         *self = match (*self, hit) {
-            (Spins { in_vain, .. }, Some(_)) => longer(budget, longest, in_vain),
-            (Spins { in_vain, .. }, None) if budget / 2 < TOO_SHORT => Pace::rest(in_vain),
-            (Spins { in_vain, .. }, None) => Spins { budget: budget / 2, in_vain },
-            (Rests { in_vain, .. }, Some(_)) => longer(budget, longest, in_vain),
-            (Rests { .. }, None) => *self,
-            (Tries { in_vain, .. }, Some(took)) if took <= longest / 2 => Spins { budget: longest, in_vain },
-            (Tries { waits: waits @ 2.., in_vain }, Some(_)) => Tries { waits: waits - 1, in_vain },
+            (Spins { in_vain, .. } | Rests { in_vain, .. }, true) => longer(budget, longest, in_vain),
+            (Spins { in_vain, .. }, false) if budget / 2 < TOO_SHORT => Pace::rest(in_vain),
+            (Spins { in_vain, .. }, false) => Spins { budget: budget / 2, in_vain },
+            (Rests { .. }, false) => *self,
+            (Tries { in_vain, .. }, true) if took <= longest => Spins { budget: longest, in_vain },
+            (Tries { waits: waits @ 2.., in_vain }, true) => Tries { waits: waits - 1, in_vain },
+            (Tries { in_vain, .. }, false) if took < attempt(longest) => Pace::rest(in_vain),
             (Tries { in_vain, .. }, _) => Pace::rest(in_vain + 1),
         };
     }
@@ -130,7 +138,7 @@ impl Pace {
         let from = matches!(self, Tries { .. }).then(&now);
         let hit = spin();
         let took = from.map_or(0, |from| now().saturating_sub(from));
-        self.learn(budget, hit.then_some(u32::try_from(took).unwrap_or(u32::MAX)), longest);
+        self.learn(budget, hit, u32::try_from(took).unwrap_or(u32::MAX), longest);
         hit
     }
 
@@ -151,11 +159,22 @@ impl Pace {
         let value = word & ((1 << IN_VAIN_AT) - 1);
         let in_vain = (word >> IN_VAIN_AT & 15) as u8;
         match word >> STATE_AT {
-            0 if value >= TOO_SHORT => Spins { budget: value, in_vain },
+            0 if value > 0 => Spins { budget: value, in_vain },
             1 => Rests { waits: value as u16, in_vain },
             2 => Tries { waits: value as u8, in_vain },
             _ => Pace::rest(in_vain),
         }
+    }
+}
+
+/// How long an attempt takes, ns.
+const fn attempt(longest: u32) -> u32 {
+    let most = if longest > LONG_ENOUGH { longest } else { LONG_ENOUGH };
+    let long = longest.saturating_mul(ATTEMPT);
+    if long < most {
+        long
+    } else {
+        most
     }
 }
 

@@ -110,7 +110,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             flags |= FLAG_ASK;
         }
         let len = self.seal(out, KIND_PART, flags, number, head + usize::from(bytes));
-        let len = frame::fill_up(out, len, part_max, begin, whole.total);
+        let len = frame::fill_up(out, len, part_max, (begin, last), whole.total);
         self.pace.sent(now, len + self.around());
         self.repeat_at.get_or_insert(now.saturating_add(self.rtt.timeout()));
         if !self.reassembly.arrived().1 {

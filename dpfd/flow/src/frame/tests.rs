@@ -67,12 +67,17 @@ fn a_part_says_what_was_written() {
 fn the_last_frame_of_a_long_message_is_filled_up_where_that_is_little() {
     let mut out = [1; HEADER + 100];
     let mut filled =
-        |bytes: usize, begin, total| fill_up(&mut out, HEADER + bytes, 100, begin, total) - HEADER;
+        |bytes: usize, begin, total| fill_up(&mut out, HEADER + bytes, 100, (begin, true), total) - HEADER;
     assert_eq!(filled(91, 1200, 1280), 100);
     assert_eq!(filled(89, 1200, 1280), 89, "more than a 128th of the message");
     assert_eq!((filled(99, 0, 1280), filled(100, 1200, 1280)), (99, 100), "the first one; a whole one");
     assert_eq!(filled(103, 1200, 1280), 103, "parts became shorter since");
     assert_eq!((out[HEADER + 90], &out[HEADER + 91..]), (1, &[0; 9][..]), "nothing else than zeros");
+    assert_eq!(
+        fill_up(&mut out, HEADER + 91, 100, (1200, false), 1280),
+        HEADER + 91,
+        "cut for a shorter way"
+    );
 }
 
 fn a_hello_says_what_was_written() {

@@ -171,7 +171,7 @@ impl KernelEndpoint {
         }
     }
 
-    /// How long a receive looks before it sleeps, at most, ns.
+    /// How long a receive looks before it sleeps, at most but for attempts ([`dp_edge::spin::Pace`]), ns.
     pub fn set_spin(&self, ns: u32) {
         self.max_spin.store(ns, Ordering::Relaxed);
         self.rx().spin = Spin::new(ns);

@@ -132,7 +132,9 @@ pub fn poll<W: World>(fds: &mut [pollfd], timeout: i64, quiet: bool, w: &mut W) 
         }
         if look > 0 {
             spun = true;
-            if w.look(fds, look) {
+            // No longer than there is time.
+            let left = if timeout < 0 { u64::MAX } else { (timeout as u64).saturating_sub(w.now() - start) };
+            if left > 0 && w.look(fds, look.min(u32::try_from(left).unwrap_or(u32::MAX))) {
                 continue;
             }
         }

@@ -14,7 +14,7 @@ fn one(pace: &mut Pace, after: Option<u32>) -> u64 {
         return 0;
     }
     let hit = after.filter(|after| *after <= budget);
-    pace.learn(budget, hit, LONGEST);
+    pace.learn(budget, hit.is_some(), hit.unwrap_or(budget), LONGEST);
     hit.unwrap_or(budget).into()
 }
 
@@ -22,15 +22,24 @@ fn one(pace: &mut Pace, after: Option<u32>) -> u64 {
 fn no_bound_and_no_record_is_too_odd() {
     for longest in ENDS {
         for start in ENDS {
-            for hit in [Some(0), Some(u32::MAX), None] {
+            for (hit, took) in [(true, 0), (true, u32::MAX), (false, 0), (false, u32::MAX)] {
                 let mut pace = Pace::new(start);
                 for _ in 0..100 {
                     let budget = pace.begin(longest);
-                    assert!(budget <= longest.saturating_mul(ATTEMPT));
+                    assert!(budget <= longest.max(LONG_ENOUGH).min(longest.saturating_mul(ATTEMPT)));
                     if budget > 0 {
-                        pace.learn(budget, hit, longest);
+                        pace.learn(budget, hit, took, longest);
                     }
+                    let word = Pace::unpack(pace.pack());
+                    assert!(
+                        word == pace || longest.max(start) >= 1 << IN_VAIN_AT,
+                        "{longest}: {pace:?}, {word:?}"
+                    );
                 }
+                assert!(
+                    longest == 0 || took > 0 || !hit || pace.pays(),
+                    "{longest}: what always pays goes on"
+                );
             }
         }
     }
@@ -92,7 +101,7 @@ fn exchanges(pair: &mut [Pace; 2], n: u32, work: u32, wakes: u32) -> u32 {
         let after = work + if asleep[other] { wakes } else { 0 };
         let hit = (after <= budget).then_some(after);
         if budget > 0 {
-            pair[me].learn(budget, hit, LONGEST);
+            pair[me].learn(budget, hit.is_some(), hit.unwrap_or(budget), LONGEST);
         }
         asleep[me] = hit.is_none();
         quick += u32::from(!asleep[0] && !asleep[1]);
@@ -114,4 +123,14 @@ fn one_that_never_spins_costs_the_other_little() {
     let all = spun(&mut pace, 100_000, Some(80_000));
     let of_waits = 100_000 * 150_000u64;
     assert!(all < of_waits / 50, "{all} of {of_waits}");
+}
+
+#[test]
+fn an_attempt_that_was_broken_off_is_not_one_in_vain() {
+    let mut pace = Tries { waits: IN_A_ROW, in_vain: 3 };
+    pace.learn(10_000, false, 10_000, LONGEST);
+    assert_eq!(pace, Pace::rest(3), "there was no more time");
+    let mut pace = Tries { waits: IN_A_ROW, in_vain: 3 };
+    pace.learn(attempt(LONGEST), false, attempt(LONGEST), LONGEST);
+    assert_eq!(pace, Pace::rest(4));
 }
