@@ -102,7 +102,9 @@ fn bytes_hide_death(script: &Script, line: &Line, native: &str, other: &str) -> 
     let killed = before.into_iter().any(|at| ends(at, line.who.other()));
     let for_bytes = line.words.iter().skip(2).all(|word| word.ends_with(":IN"));
     let polls = matches!(line.word(0), "poll" | "ppoll");
-    killed && polls && for_bytes && native == other.replace("IN", "IN|ERR|HUP")
+    // A call of before may have been told of the error.
+    let is_told = |end| native == other.replace("IN", end);
+    killed && polls && for_bytes && (is_told("IN|ERR|HUP") || is_told("IN|HUP"))
 }
 
 fn sends(at: &Line) -> bool {
