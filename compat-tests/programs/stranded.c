@@ -6,6 +6,10 @@
  *   number   the same, by the descriptor's number
  *   vfork    as standard input of a child of vfork
  *   spawn    as standard input of a child of posix_spawn
+ *   child    by its number to the program of a forked child, and the giver keeps it; when that has ended, it sends, too
+ *   copy     the same, by another number; vcopy: of a child of vfork
+ *   streams  the same, as standard input and output
+ *   chance   not to it: a program of a forked child has it by chance, and does not use it, and the giver reads on
  *   stdio    to fdopen
  *   aio      to aio_read
  *   submit   to io_submit
@@ -20,6 +24,7 @@
 #include <sys/syscall.h>
 
 #define HEAD 10
+#define COPY 50
 
 extern char **environ;
 
@@ -74,6 +79,10 @@ static ssize_t some_of(int fd, void *to, size_t n) {
     if (mode_is("aio"))
         return by_c_library(fd, to, n);
     return mode_is("submit") ? by_kernel(fd, to, n) : read(fd, to, n);
+}
+
+static bool is_kept(void) {
+    return mode_is("child") || mode_is("copy") || mode_is("vcopy") || mode_is("streams");
 }
 
 /* The stranger: reads the rest, to the end if there is one, and answers. */
@@ -212,6 +221,41 @@ void helper(int fd) {
             execv("/proc/self/exe", arguments);
             _exit(9);
         }
+    } else if (is_kept() && !mode_is("vcopy")) {
+        child = MUST(fork());
+        if (child == 0) {
+            int number = mode_is("child") ? fd : mode_is("copy") ? COPY : 0;
+            if (number == fd)
+                MUST(fcntl(fd, F_SETFD, 0));
+            else
+                MUST(dup2(fd, number));
+            if (number == 0)
+                MUST(dup2(fd, 1));
+            snprintf(role, sizeof role, "fd%d", number);
+            become(role);
+        }
+    } else if (mode_is("chance")) {
+        MUST(fcntl(fd, F_SETFD, 0));
+        child = MUST(fork());
+        if (child == 0) {
+            unsetenv("LD_PRELOAD");
+            execlp("true", "true", NULL);
+            CHECK(!"exec");
+        }
+        join_child(child);
+        take(fd, fd);
+        MUST(close(fd));
+        return;
+    } else if (mode_is("vcopy")) {
+        unsetenv("LD_PRELOAD");
+        snprintf(role, sizeof role, "fd%d", COPY);
+        arguments[1] = role;
+        child = vfork();
+        if (child == 0) {
+            dup2(fd, COPY);
+            execv("/proc/self/exe", arguments);
+            _exit(9);
+        }
     } else if (mode_is("spawn")) {
         unsetenv("LD_PRELOAD");
         arguments[1] = role;
@@ -234,8 +278,15 @@ void helper(int fd) {
         read_stream(fd);
         return;
     }
-    MUST(close(fd));
+    if (!is_kept())
+        MUST(close(fd));
     join_child(child);
+    if (is_kept() && argument(0, 0) < 2) {
+        await_mark("answered");
+        CHECK(write(fd, "k", 1) == 1);
+    }
+    if (is_kept())
+        MUST(close(fd));
     say("the stranger had it all");
 }
 
@@ -255,6 +306,9 @@ void tester(int fd) {
     read_exact(fd, &sum, sizeof sum);
     CHECK(sum == expected());
     char byte;
+    mark("answered", 1);
+    if (is_kept())
+        CHECK(read(fd, &byte, 1) == 1 && byte == 'k');
     if (argument(0, 0) == 0)
         MUST(shutdown(fd, SHUT_WR));
     outcome("at the end", read(fd, &byte, 1));

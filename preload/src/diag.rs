@@ -14,6 +14,8 @@ const REQUEST: usize = 16 + 56;
 const SEQUENCE_AT: usize = 8;
 /// Where the state lies in a reply: nlmsghdr 16, then inet_diag_msg begins with family and state.
 const STATE_AT: usize = 16 + 1;
+/// Where the inode lies there, its last field; 0: the socket is no process's any more.
+const INODE_AT: usize = 16 + 68;
 /// Where the attributes begin: behind inet_diag_msg of 72 bytes.
 const ATTRIBUTES_AT: usize = 16 + 72;
 /// The attribute with struct tcp_info, and as a bit in a request.
@@ -42,6 +44,16 @@ fn address(buf: &mut [u8], at: usize, a: &Addr, v4: bool) {
 /// `netns`.
 pub fn is_gone(own: Addr, other: Addr, netns: u64) -> bool {
     ask(own, other, netns, &mut Reply::new()).err() == Some(libc::ENOENT)
+}
+
+/// Whether the TCP socket whose own end is `own` and whose other end is `other`, in the network namespace `netns`, was closed in
+/// every process. Where the kernel cannot be asked: no.
+pub fn is_closed(own: Addr, other: Addr, netns: u64) -> bool {
+    let mut reply = Reply::new();
+    match ask(own, other, netns, &mut reply) {
+        Ok(()) => reply.bytes[INODE_AT..INODE_AT + 4] == [0; 4],
+        Err(e) => e == libc::ENOENT,
+    }
 }
 
 /// SO_MAX_PACING_RATE of the established TCP socket whose own end is `own` and whose other end is `other`, in the network

@@ -8,9 +8,9 @@ use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::give::{give, give_number, share};
+use crate::give::{give, give_number, share_whole};
 use crate::leave::leave;
-use crate::{epoll, life, relay, socket, state};
+use crate::{epoll, life, meant, relay, socket, state};
 
 /// Before this process starts another program beside itself: channels that one would inherit leave.
 pub fn before_spawn() {
@@ -24,12 +24,14 @@ pub fn before() {
     walk(|fd, standard| {
         let Some(c) = Channel::of(fd) else { return };
         let mine = !state::is_borrowed_memory() && c.is_ours_alone();
-        // Where others have it as well, they read the rest of the ring, unless it is about to be a standard stream.
-        if !mine && !standard {
+        if mine || standard {
+            give_number(fd, Reason::Exec);
+        } else if meant::is(fd) {
+            share_number(fd, fd);
+        } else {
+            // Others have it as well, and read the rest of the ring. The program has it by chance: a relay would take that from them.
             leave(fd, Reason::Exec);
-            return;
         }
-        give_number(fd, Reason::Exec);
     });
     let_others_have();
     if !state::is_borrowed_memory() {
@@ -46,18 +48,31 @@ pub fn copied(old: i32, new: i32) {
         return;
     }
     if new > 2 {
-        share(old, Reason::Exec);
-        return;
+        share_number(old, new);
+    } else {
+        put_end(old, new, give);
     }
+}
+
+/// The program has the connection behind `fd` at `number`, as it is meant to, and others have it as well.
+fn share_number(fd: i32, number: i32) {
+    put_end(fd, number, share_whole);
+}
+
+/// Puts at `number` what is `given` for the connection behind `fd`, unless that is the connection itself.
+fn put_end(fd: i32, number: i32, given: fn(i32, Reason) -> i32) {
+    let Some(i) = fdtable::conn(fd) else { return };
     // One relay for all of them: two would each take a part.
     let pid = raw::getpid();
     let end = match GIVEN.get() {
         Some((child, conn, end)) if (child, conn) == (pid, i) => end,
-        _ => give(old, Reason::Exec),
+        _ => given(fd, Reason::Exec),
     };
-    if end != old {
-        GIVEN.set(Some((pid, i, end)));
-        relay::put_at(end, new);
+    if end != fd {
+        if state::is_borrowed_memory() {
+            GIVEN.set(Some((pid, i, end)));
+        }
+        relay::put_at(end, number);
     }
 }
 

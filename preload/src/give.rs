@@ -97,11 +97,23 @@ pub fn for_good(fd: i32, why: Reason) {
     }
 }
 
-/// Somebody who does not see channels has the connection behind `fd` from now on, and this process, or its parent, goes on with it,
-/// too: a relay would take what comes for that.
-pub fn share(fd: i32, why: Reason) {
-    if let Some(c) = Channel::of(fd) {
-        is_taken_back(&c, fd, why);
+/// Somebody who does not see channels has the connection behind `fd` from now on, and others who do go on with it, too: the descriptor to
+/// give. What is unread is for whoever comes first, so there is a relay, which would take it from the others, only where
+/// the stranger would miss a part in the middle of the stream, or its own bytes pass others.
+pub fn share_whole(fd: i32, why: Reason) -> i32 {
+    let Some(i) = fdtable::conn(fd) else { return fd };
+    if let Some(end) = ends::of(i) {
+        return end;
+    }
+    let left = leave(fd, why);
+    let Some(c) = state::family().map(|family| Channel::new(family, fd, i)) else { return fd };
+    match left {
+        Left::Stranded => relay::start(&c, i).unwrap_or(fd),
+        Left::Rest => {
+            briefly(|| c.is_taken_back());
+            fd
+        }
+        Left::Nothing | Left::Inside => fd,
     }
 }
 

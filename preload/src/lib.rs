@@ -36,6 +36,7 @@ mod link;
 mod log;
 mod loopback;
 mod lost;
+mod meant;
 mod note;
 mod ops;
 mod own;

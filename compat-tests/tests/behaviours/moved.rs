@@ -197,6 +197,14 @@ fn what_is_given_away_is_in_the_ring_and_then_in_the_hands_of_a_relay() {
     for mode in ["pass", "exec", "number", "vfork", "spawn", "stdio", "set", "set_edge"] {
         assert_eq!(told(&Pair::c("stranded").arg(mode), "relayed", false).0, 1, "stranded {mode}");
     }
+    for mode in ["child", "copy", "vcopy", "streams"] {
+        assert_eq!(told(&Pair::c("stranded").arg(mode), "relayed", false).0, 1, "stranded {mode}");
+    }
+    assert_eq!(
+        told(&Pair::c("stranded").arg("chance"), "relayed", false).0,
+        0,
+        "it would be taken from the giver"
+    );
     for (program, mode, mark) in [
         ("slow_taker", "more", "sent"),
         ("slow_taker", "close", "sent"),

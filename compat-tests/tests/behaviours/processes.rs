@@ -56,6 +56,16 @@ same_everywhere! {
     stranded_under_vfork => Pair::c("stranded").arg("vfork").arg("1");
     stranded_and_spawned => Pair::c("stranded").arg("spawn");
     stranded_and_spawned_after_a_close => Pair::c("stranded").arg("spawn").arg("2").arg("5000");
+    stranded_in_a_child_by_its_number => Pair::c("stranded").arg("child");
+    stranded_in_a_child_by_its_number_after_a_shutdown => Pair::c("stranded").arg("child").arg("1").arg("5000");
+    stranded_in_a_child_by_its_number_after_a_close => Pair::c("stranded").arg("child").arg("2");
+    stranded_in_a_child_by_another_number => Pair::c("stranded").arg("copy");
+    stranded_in_a_child_by_another_number_after_a_close => Pair::c("stranded").arg("copy").arg("2").arg("5000");
+    stranded_in_a_child_of_vfork_by_another_number => Pair::c("stranded").arg("vcopy");
+    stranded_in_a_childs_streams => Pair::c("stranded").arg("streams");
+    stranded_in_a_childs_streams_after_a_shutdown => Pair::c("stranded").arg("streams").arg("1").arg("5000");
+    stranded_in_a_child_by_chance => Pair::c("stranded").arg("chance");
+    stranded_in_a_child_by_chance_after_a_shutdown => Pair::c("stranded").arg("chance").arg("1").arg("5000");
     stranded_before_aio_read => Pair::c("stranded").arg("aio");
     stranded_before_aio_read_after_a_shutdown => Pair::c("stranded").arg("aio").arg("1").arg("5000");
     stranded_before_aio_read_after_a_close => Pair::c("stranded").arg("aio").arg("2");

@@ -11,7 +11,7 @@ use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
 use crate::walk::nowhere;
-use crate::{ends, epoll, exec, give, inside, leave, life, real, state};
+use crate::{ends, epoll, exec, give, inside, leave, life, meant, real, state};
 
 /// close(2).
 ///
@@ -68,6 +68,7 @@ fn note(old: c_int, new: c_int, set: Option<SetName>) -> c_int {
             // A connection as standard input or output: stdio uses it inside itself.
             give::give_number(new, Reason::Stdio);
         }
+        meant::note_copy(new);
     }
     new
 }
@@ -216,6 +217,7 @@ pub unsafe fn fcntl(fd: c_int, cmd: c_int, arg: c_ulong) -> c_int {
     }
     match cmd {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => noted(fd, real),
+        libc::F_SETFD if arg & libc::FD_CLOEXEC as c_ulong == 0 => inheriting(fd, real),
         _ => real(),
     }
 }
@@ -226,6 +228,15 @@ fn changing(fd: c_int, real: impl Fn() -> c_int) -> c_int {
         Some(c) => c.mode.change(real),
         None => real(),
     }
+}
+
+/// Does `real`, which makes `fd` inheritable.
+fn inheriting(fd: c_int, real: impl Fn() -> c_int) -> c_int {
+    let rc = real();
+    if rc == 0 {
+        meant::note(fd);
+    }
+    rc
 }
 
 /// SIGIO is about to be asked for: it comes for the kernel's bytes only, and would come for bells. Owner and
@@ -283,6 +294,7 @@ pub unsafe fn ioctl(fd: c_int, request: c_ulong, arg: c_ulong) -> c_int {
     let real = || unsafe { real::ioctl()(fd, request, arg) };
     match request {
         libc::FIONBIO => changing(fd, real),
+        libc::FIONCLEX => inheriting(fd, real),
         AT_MARK => {
             let c = Channel::of(fd);
             if let Some(c) = c {

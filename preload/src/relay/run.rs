@@ -4,11 +4,12 @@ use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
 use dp_channel::family::Conn;
+use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
-use crate::{errno, life, link, state};
+use crate::{diag, errno, life, link, state};
 
 /// The relay itself. Other threads of the program may have held any lock when it was copied: nothing here
 /// allocates or calls into stdio.
@@ -92,6 +93,23 @@ struct Direction {
     over: bool,
 }
 
+/// How often it is looked whether a stranger that has ended its direction is gone altogether, and for how long a look waits, ns: a close
+/// sends the end before it gives the socket up.
+const LOOKS: u32 = 20;
+const LOOK: u32 = 500_000;
+
+/// Whether the stranger has closed its end of `other`, and did not only shut it down.
+fn is_closed(other: i32) -> bool {
+    let (Some(ours), Some(theirs)) = (tcp::local(other), tcp::peer(other)) else { return true };
+    let netns = tcp::netns(other);
+    (0..LOOKS).any(|look| {
+        if look > 0 {
+            raw::nap(LOOK);
+        }
+        diag::is_closed(theirs, ours, netns)
+    })
+}
+
 /// Which side broke.
 struct Broken(i32);
 
@@ -130,26 +148,40 @@ impl Direction {
                 Err(_) => return Err(Broken(self.to)),
             }
         }
-        if self.eof && self.at == self.end && !self.over {
+        Ok(())
+    }
+
+    /// Whether everything has gone on, and the end is to follow.
+    fn is_at_end(&self) -> bool {
+        self.eof && self.at == self.end && !self.over
+    }
+
+    fn end(&mut self) {
+        if self.is_at_end() {
             self.over = true;
             // SAFETY: a descriptor of ours.
             let _ = unsafe { libc::shutdown(self.to, libc::SHUT_WR) };
         }
-        Ok(())
     }
 }
 
 const DONT: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-/// Both directions, until both have ended or one end broke; the other one then learns it by a reset.
-fn pump(conn: i32, other: i32, c: &Conn) {
+/// Both directions, until both have ended or one end broke; the other one then learns it by a reset. Where relatives have the connection as
+/// well, a stranger that closes its end has closed one descriptor of several.
+fn pump(conn: i32, other: i32, c: &Channel) {
     let (Some(mut to), Some(mut from)) = (Direction::new(conn, other), Direction::new(other, conn)) else {
         return;
     };
     loop {
-        if let Err(Broken(side)) = to.turn().and_then(|()| from.turn()) {
-            raw::reset_at_close(if side == conn { other } else { conn });
-            return;
+        let turned = to.turn().and_then(|()| from.turn());
+        // What is over for the stranger goes on for relatives that have the connection as well.
+        let goes_on = || !c.is_ours_alone();
+        match turned {
+            Err(Broken(side)) if side == other && goes_on() => return,
+            Err(Broken(side)) => return raw::reset_at_close(if side == conn { other } else { conn }),
+            Ok(()) if from.is_at_end() && goes_on() && is_closed(other) => return,
+            Ok(()) => [&mut to, &mut from].into_iter().for_each(Direction::end),
         }
         if to.over && from.over {
             return;

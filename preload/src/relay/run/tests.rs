@@ -54,3 +54,17 @@ fn a_relay_keeps_the_link_of_its_connection_as_long_as_it_runs() {
     assert_eq!(status, 0);
     [client, unlinked].into_iter().for_each(raw::close);
 }
+
+/// A stranger that only shuts its end down may still read, and means the end for all who have the connection.
+#[test]
+fn an_end_that_is_shut_down_is_not_closed() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let far = std::net::TcpStream::connect(listener.local_addr().expect("its name")).expect("connected");
+    let (near, _) = listener.accept().expect("accepted");
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&near);
+    assert!(!is_closed(fd));
+    far.shutdown(std::net::Shutdown::Write).expect("shut down");
+    assert!(!is_closed(fd));
+    drop(far);
+    assert!(is_closed(fd));
+}
