@@ -228,7 +228,7 @@ fn what_runs_is_drawn_beside_the_file() {
     for words in [&["live", "--json"][..], &["live", file, "--json"]] {
         let picture: Value = serde_json::from_str(&said(&folder, words)).unwrap();
         let lists = ["processes", "edges"].map(|list| picture[list].as_array().unwrap().len());
-        assert!(lists.iter().all(|&n| n > 1), "{picture}");
+        assert!(lists.iter().all(|&n| n > 0), "{picture}");
         page::documents(PAGE, &picture, &[]);
     }
     said(&folder, &["live", file, "--out", "live.svg"]);
