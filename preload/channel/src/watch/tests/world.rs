@@ -21,6 +21,8 @@ pub struct Sim {
     /// What a thread that sleeps has room for.
     asleep: [Option<usize>; 2],
     exposed: u32,
+    /// Values of registrations of the inner set that was closed unseen.
+    unseen: Vec<u64>,
     /// The other set.
     other: Other,
 }
@@ -45,6 +47,7 @@ impl Sim {
             believed: BTreeMap::new(),
             asleep: [None; 2],
             exposed: 0,
+            unseen: Vec::new(),
             other: Other::default(),
         }
     }
@@ -187,6 +190,8 @@ impl Sim {
 
     /// The inner set is closed by all its numbers, of which no set hears, and another one is made in its place.
     pub fn renews_inner(&mut self) {
+        let both = self.believed.iter().chain(&self.other.believed);
+        self.unseen.extend(both.filter(|(key, _)| key.0 == INNER).map(|(_, reg)| reg.data));
         while let Some(fd) = self.kernel.numbers.iter().find(|n| *n.1 == INNER).map(|n| *n.0) {
             self.close(fd);
         }
