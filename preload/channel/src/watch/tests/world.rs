@@ -21,7 +21,7 @@ pub struct Sim {
     /// What a thread that sleeps has room for.
     asleep: [Option<usize>; 2],
     exposed: u32,
-    /// Values of registrations of the inner set that was closed unseen.
+    /// Values of registrations of an inner set that was closed unseen.
     unseen: Vec<u64>,
     /// The other set.
     other: Other,
@@ -173,6 +173,10 @@ impl Sim {
         }
         self.kernel.numbers.remove(&fd);
         if other.is_none() {
+            if file == INNER {
+                let both = self.believed.iter().chain(&self.other.believed);
+                self.unseen.extend(both.filter(|(key, _)| key.0 == INNER).map(|(_, reg)| reg.data));
+            }
             self.with_both(|sim| {
                 sim.kernel.regs.retain(|key, _| key.0 != file);
                 sim.believed.retain(|key, _| key.0 != file);
@@ -190,8 +194,6 @@ impl Sim {
 
     /// The inner set is closed by all its numbers, of which no set hears, and another one is made in its place.
     pub fn renews_inner(&mut self) {
-        let both = self.believed.iter().chain(&self.other.believed);
-        self.unseen.extend(both.filter(|(key, _)| key.0 == INNER).map(|(_, reg)| reg.data));
         while let Some(fd) = self.kernel.numbers.iter().find(|n| *n.1 == INNER).map(|n| *n.0) {
             self.close(fd);
         }
