@@ -21,8 +21,8 @@ pub struct Sim {
     /// What a thread that sleeps has room for.
     asleep: [Option<usize>; 2],
     exposed: u32,
-    /// Values of registrations of an inner set that was closed unseen.
-    unseen: Vec<u64>,
+    /// Values of registrations of what was closed.
+    former: Vec<u64>,
     /// The other set.
     other: Other,
 }
@@ -47,7 +47,7 @@ impl Sim {
             believed: BTreeMap::new(),
             asleep: [None; 2],
             exposed: 0,
-            unseen: Vec::new(),
+            former: Vec::new(),
             other: Other::default(),
         }
     }
@@ -173,10 +173,8 @@ impl Sim {
         }
         self.kernel.numbers.remove(&fd);
         if other.is_none() {
-            if file == INNER {
-                let both = self.believed.iter().chain(&self.other.believed);
-                self.unseen.extend(both.filter(|(key, _)| key.0 == INNER).map(|(_, reg)| reg.data));
-            }
+            let both = self.believed.iter().chain(&self.other.believed);
+            self.former.extend(both.filter(|(key, _)| key.0 == file).map(|(_, reg)| reg.data));
             self.with_both(|sim| {
                 sim.kernel.regs.retain(|key, _| key.0 != file);
                 sim.believed.retain(|key, _| key.0 != file);

@@ -148,10 +148,10 @@ impl Sim {
                 return Err(format!("told {bits:#x} of {who:?} a second time"));
             }
             let there = who.iter().fold(0, |b, k| b | self.ready(k.0) & self.believed[k].events);
-            // Where the inner set had the value, too, and was closed unseen, what it asked for is told with bytes: RDNORM, which means
-            // the same.
-            let same =
-                if there & IN != 0 && self.unseen.contains(&data) { libc::EPOLLRDNORM as u32 } else { 0 };
+            // Where something that was closed had the value, too, what was asked for it may be told with bytes: RDNORM, which means the
+            // same.
+            let is_former = there & IN != 0 && self.former.contains(&data);
+            let same = if is_former { libc::EPOLLRDNORM as u32 } else { 0 };
             if bits & TOLD & !there & !same != 0 && who.len() == 1 {
                 return Err(format!("told {bits:#x} of {who:?}, which has {there:#x}"));
             }
