@@ -182,7 +182,7 @@ fn pictures_are_of_the_kind_that_their_name_says() {
     assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"), "{svg}");
     assert_eq!(svg.matches("<text").count(), 3 + 4 + 10, "nodes, processes, endpoints");
     assert_eq!(svg.matches("Z\" fill").count(), 5, "arrows");
-    // What is in it, `graph/raster/tests.rs` looks for.
+    // `graph/raster/tests.rs` looks for what is in it.
     let drawn = png::Decoder::new(std::io::Cursor::new(read("p.png"))).read_info().unwrap();
     let of_svg = |name: &str| {
         let text = svg.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next());

@@ -316,7 +316,7 @@ fn output_that_cannot_be_written_is_told_and_one_that_nobody_reads_is_not() {
     for (line, status) in PRINTING {
         let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
         let (code, said) = dp(line, full.into());
-        // What is printed can be nothing, but for help; then nothing failed.
+        // A command may print nothing, and then nothing failed; help is never empty.
         let nothing = code == Some(0) && !line.contains("help") && !line.contains("version");
         let told = said.contains("standard output: No space left");
         if said.contains("panicked") || code != Some(*status) && !nothing || told != (code == Some(*status)) {

@@ -1,4 +1,4 @@
-//! What is drawn: nodes, processes, endpoints, edges, and how each part of a file stands to what runs.
+//! A picture: nodes, processes, endpoints, edges, and how each part of a file stands to what runs.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl Mark {
     }
 }
 
-/// What is drawn.
+/// A picture.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Picture {
     /// Nodes, with what is on them.

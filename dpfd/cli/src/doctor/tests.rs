@@ -85,7 +85,7 @@ fn tree_of(name: &str, lines: &str, more: Option<&str>) -> std::path::PathBuf {
     root
 }
 
-/// What is said of a process of that unit for which a filter holds, and which is in another network namespace.
+/// The findings about a process of that unit that has a filter and another network namespace.
 fn said_of_unit(name: &str, lines: &str, more: Option<&str>) -> Vec<String> {
     let root = tree_of(name, lines, more);
     let service = unit::Service::in_tree(&root, "shop.service");

@@ -45,7 +45,7 @@ pub struct Hindrances {
 }
 
 impl Home {
-    /// What is in the shim's way in the programs of a unit, also where our drop-in is among its files.
+    /// The lines of a unit that are in the shim's way; our drop-in may be among its files.
     ///
     /// # Errors
     ///
