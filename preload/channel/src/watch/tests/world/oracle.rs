@@ -148,10 +148,8 @@ impl Sim {
                 return Err(format!("told {bits:#x} of {who:?} a second time"));
             }
             let there = who.iter().fold(0, |b, k| b | self.ready(k.0) & self.believed[k].events);
-            // Where something that was closed had the value, too, what was asked for it may be told with bytes: RDNORM, which means the
-            // same.
-            let is_former = there & IN != 0 && self.former.contains(&data);
-            let same = if is_former { libc::EPOLLRDNORM as u32 } else { 0 };
+            // Where something that was closed had the value, too, a report of bytes may be of that.
+            let same = if self.former.contains(&data) { IN | libc::EPOLLRDNORM as u32 } else { 0 };
             if bits & TOLD & !there & !same != 0 && who.len() == 1 {
                 return Err(format!("told {bits:#x} of {who:?}, which has {there:#x}"));
             }
