@@ -291,3 +291,20 @@ fn a_server_that_is_late_changes_nothing_of_the_next_connection_in_its_slot() {
         }
     }
 }
+
+/// As fclose(3) and freopen(3) do of a stream that has the connection's number, in a program with several threads.
+#[test]
+fn who_closes_the_number_inside_libc_ends_the_connection_as_tcp_would() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"unread", 0), Ok(6));
+    assert!(!inside::alone(), "this program has two threads");
+    before_close(from.fd);
+    let mut linger = libc::linger { l_onoff: 0, l_linger: -1 };
+    let mut size = size_of_val(&linger) as libc::socklen_t;
+    // SAFETY: the option's place, and its size.
+    let rc = unsafe {
+        libc::getsockopt(from.fd, libc::SOL_SOCKET, libc::SO_LINGER, (&raw mut linger).cast(), &raw mut size)
+    };
+    assert_eq!((rc, linger.l_onoff, linger.l_linger), (0, 1, 0), "what was not read makes a reset");
+}
