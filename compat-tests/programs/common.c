@@ -478,41 +478,13 @@ void await_sleep(volatile pid_t *thread) {
     }
 }
 
-/*
- * Everything that this machine's programs have sent over the loopback so far has arrived, and so have the kernel's answers:
- * packets lie in a queue of the processor that sent them, and on a busy machine for as long as a thread of the kernel has to
- * wait for its turn. So one packet more goes through each of the queues, and behind the answers to what was in it.
- */
-static void drain_loopback(void) {
-    static int ends[2];
-    if (!ends[0]) {
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t length = sizeof address;
-        for (int i = 0; i < 2; i++)
-            ends[i] = MUST(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-        MUST(bind(ends[1], (void *)&address, length));
-        MUST(getsockname(ends[1], (void *)&address, &length));
-        MUST(connect(ends[0], (void *)&address, length));
-    }
-    cpu_set_t ours;
-    MUST(sched_getaffinity(0, sizeof ours, &ours));
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, &ours))
-            continue;
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        MUST(sched_setaffinity(0, sizeof one, &one));
-        for (int round = 0; round < 3; round++) {
-            char byte = 0;
-            MUST(send(ends[0], &byte, 1, 0));
-            MUST(recv(ends[1], &byte, 1, 0));
-        }
-    }
-    MUST(sched_setaffinity(0, sizeof ours, &ours));
-}
-
-void settle_loopback(void) {
-    sleep_ms(1);
-    drain_loopback();
+int listen_for_starter(void) {
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof here;
+    int listener = MUST(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    MUST(bind(listener, (struct sockaddr *)&here, size));
+    MUST(listen(listener, 1));
+    MUST(getsockname(listener, (struct sockaddr *)&here, &size));
+    CHECK(write(1, &here.sin_port, sizeof here.sin_port) == sizeof here.sin_port);
+    return listener;
 }

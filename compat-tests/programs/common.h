@@ -82,6 +82,7 @@ void outcome(const char *what, ssize_t result);
 
 /* Connections. The last two also make COMPAT_WARM exchanges on the new connection. */
 int listen_here(void);
+int listen_for_starter(void); /* at a free port, which goes to standard output: whoever started this program reads it */
 int connect_there(void);
 socklen_t there(struct sockaddr_storage *address);
 /* From text: an address of IPv4 or IPv6, of a link with %DEVICE behind it. */
@@ -136,8 +137,6 @@ void no_delay(int fd); /* against the 40 ms that Nagle costs programs writing tw
 uint64_t now_ms(void);
 unsigned long memory_used(const char *field); /* of this process, KiB: a field of proc_pid_status(5), as "VmSize:" */
 void sleep_ms(unsigned milliseconds);
-/* What both sides have sent so far has arrived, and so have the answers to it. */
-void settle_loopback(void);
 void join_child(pid_t child); /* it must exit with status 0 */
 pthread_t start_thread(void *(*run)(void *), void *argument);
 void await_sleep(volatile pid_t *thread); /* until the thread that writes its number there sleeps in a call */

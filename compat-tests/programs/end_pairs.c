@@ -7,7 +7,7 @@
  * Connections are many at once, and each step is taken on all of them before there is time for the other side to hear of
  * it. A third of them are in an epoll set for edges, a third in one for levels, and a third in none, by their calls.
  */
-#include "common.h"
+#include "settled.h"
 
 enum end { NOTHING, SHUT_WRITING, SHUT_READING, SHUT_BOTH, CLOSED, RESET, DIED, ENDS };
 static const char *const END[] = {"nothing", "SHUT_WR", "SHUT_RD", "SHUT_RDWR", "close", "reset", "death"};

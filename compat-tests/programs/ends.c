@@ -15,7 +15,7 @@
  *   n  getpeername            i  the state in TCP_INFO    c  connect again
  *   d  shutdown(SHUT_WR)      u  connect(AF_UNSPEC)
  */
-#include "common.h"
+#include "settled.h"
 
 static const char *const SEQUENCES[] = {
     "sss",  "rss",   "srr",  "srs",  "rsr",  "rrr",  "pspsp", "prprp", "ssrr", "ses",

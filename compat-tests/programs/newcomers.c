@@ -20,13 +20,7 @@ extern char **environ;
 /* A server of one connection: its port goes to standard output. */
 void other_role(const char *role) {
     CHECK(strcmp(role, "host") == 0);
-    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof here;
-    int listener = MUST(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    MUST(bind(listener, (struct sockaddr *)&here, size));
-    MUST(listen(listener, 1));
-    MUST(getsockname(listener, (struct sockaddr *)&here, &size));
-    CHECK(write(1, &here.sin_port, sizeof here.sin_port) == sizeof here.sin_port);
+    int listener = listen_for_starter();
     echo_until_eof(MUST(accept(listener, NULL, NULL)));
 }
 

@@ -51,11 +51,10 @@ pub fn and_learn(c: &Conn, budget: u32, f: impl FnMut() -> bool) -> bool {
 }
 
 /// The same by any record.
-pub fn learning(record: &AtomicU32, budget: u32, longest: u32, f: impl FnMut() -> bool) -> bool {
+pub fn learning(record: &AtomicU32, budget: u32, longest: u32, mut f: impl FnMut() -> bool) -> bool {
     let mut pace = Pace::unpack(record.load(Ordering::Relaxed));
     if pace.tries() && others_have_work() {
         // Another time: who did not spin has found nothing out.
-        let mut f = f;
         return f();
     }
     let hit = pace.spin(budget, longest, state::now, || yielding(budget, f));

@@ -58,7 +58,7 @@ pub struct Frame {
     pub title: String,
     /// Of a process; else of a node.
     pub inner: bool,
-    /// What is known of it.
+    /// How it stands to what runs.
     pub mark: Mark,
 }
 
@@ -69,7 +69,7 @@ pub struct Disc {
     pub at: Rect,
     /// What stands in its middle.
     pub label: String,
-    /// What is known of it.
+    /// How it stands to what runs.
     pub mark: Mark,
 }
 
@@ -80,7 +80,7 @@ pub struct Wire {
     pub corners: Vec<(f64, f64)>,
     /// Which process sends, counted over all: edges of one have one colour.
     pub sender: usize,
-    /// What is known of it.
+    /// How it stands to what runs.
     pub mark: Mark,
 }
 

@@ -98,7 +98,7 @@ pub struct DrawnProcess {
     pub title: String,
     /// The processes that run as it.
     pub pids: Vec<i32>,
-    /// What is known of it.
+    /// How it stands to what runs.
     pub mark: Mark,
     /// Its endpoints.
     pub endpoints: Vec<(Dpid, Mark)>,
@@ -133,10 +133,10 @@ impl fmt::Display for End {
 /// An edge; or the channels between two processes, from who connected to who accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DrawnEdge {
-    /// Who sends.
+    /// The sender.
     pub from: End,
-    /// Who receives.
+    /// The receiver.
     pub to: End,
-    /// What is known of it.
+    /// How it stands to what runs.
     pub mark: Mark,
 }

@@ -78,24 +78,26 @@ fn a_poll_puts_on_tcp_what_is_owed() {
     });
 }
 
+/// Waits until there is something to read, in a set with nothing else.
+fn waits_in_a_set(fd: i32) {
+    // SAFETY: a number.
+    let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    let n = epoll::born(set).expect("room");
+    let mut events = [libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 }; 2];
+    assert_eq!(epoll::ctl(set, libc::EPOLL_CTL_ADD, fd, Some(events[0])), Some(Ok(())));
+    let sleeps = |set, events: *mut libc::epoll_event, max, ns| {
+        // SAFETY: the array above.
+        Ok(unsafe { libc::epoll_wait(set, events, max, ms(ns)) })
+    };
+    assert_eq!(epoll::wait(set, n, events.as_mut_ptr(), 2, -1, true, sleeps), Some(Ok(1)));
+    fdtable::set(set, Entry::None);
+    epoll::close(set, n);
+    raw::close(set);
+}
+
 #[test]
 fn a_wait_on_a_set_puts_on_tcp_what_is_owed() {
-    goes_to_tcp(|to| {
-        let fd = to.fd;
-        // SAFETY: a number.
-        let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        let n = epoll::born(set).expect("room");
-        let mut events = [libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 }; 2];
-        assert_eq!(epoll::ctl(set, libc::EPOLL_CTL_ADD, fd, Some(events[0])), Some(Ok(())));
-        let sleeps = |set, events: *mut libc::epoll_event, max, ns| {
-            // SAFETY: the array above.
-            Ok(unsafe { libc::epoll_wait(set, events, max, ms(ns)) })
-        };
-        assert_eq!(epoll::wait(set, n, events.as_mut_ptr(), 2, -1, true, sleeps), Some(Ok(1)));
-        fdtable::set(set, Entry::None);
-        epoll::close(set, n);
-        raw::close(set);
-    });
+    goes_to_tcp(|to| waits_in_a_set(to.fd));
 }
 
 /// Until all is paid, or for some seconds: a wait for something that nobody else knows anything of.
@@ -226,21 +228,7 @@ fn sleeps_since_before(rest: Duration, waits: impl FnOnce(i32) + Send) {
 /// Of a set in which there is no channel nobody tells anything, and no net is cast.
 #[test]
 fn a_thread_that_sleeps_in_a_set_already_puts_on_tcp_what_another_begins_to_owe() {
-    sleeps_since_before(Duration::from_millis(300), |fd| {
-        // SAFETY: a number.
-        let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        let n = epoll::born(set).expect("room");
-        let mut events = [libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 }; 2];
-        assert_eq!(epoll::ctl(set, libc::EPOLL_CTL_ADD, fd, Some(events[0])), Some(Ok(())));
-        let sleeps = |set, events: *mut libc::epoll_event, max, ns| {
-            // SAFETY: the array above.
-            Ok(unsafe { libc::epoll_wait(set, events, max, ms(ns)) })
-        };
-        assert_eq!(epoll::wait(set, n, events.as_mut_ptr(), 2, -1, true, sleeps), Some(Ok(1)));
-        fdtable::set(set, Entry::None);
-        epoll::close(set, n);
-        raw::close(set);
-    });
+    sleeps_since_before(Duration::from_millis(300), |fd| waits_in_a_set(fd));
 }
 
 /// The third net of a poll, which is cast after seven seconds, comes too late.

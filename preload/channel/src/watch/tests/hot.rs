@@ -103,7 +103,7 @@ fn a_connection_that_was_told_its_one_event_is_in_no_other_sets_way() {
     sim.control(libc::EPOLL_CTL_MOD, 0, IN | ONESHOT, 1).unwrap();
     sim.settle().unwrap();
     assert!(!sim.is_hot_elsewhere(0));
-    // What is changed while others may change it as well, rests no more.
+    // A registration that another set changes as well rests no more.
     sim.heats_elsewhere(0);
     assert!(sim.is_hot_elsewhere(0), "it was told of what no bell announced");
     sim.expose(true);

@@ -82,7 +82,7 @@ impl File {
         self.ended || self.on_tcp > 0 || self.in_flight == 0 && self.put > self.taken
     }
 
-    /// What is told of it beside reading and room.
+    /// The bits that the kernel reports besides those for reading and room.
     pub(super) fn beside(&self) -> u32 {
         let always = if self.reset { ALWAYS } else { 0 };
         let end = if self.ended { RDHUP } else { 0 };
