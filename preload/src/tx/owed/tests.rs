@@ -228,7 +228,7 @@ fn sleeps_since_before(rest: Duration, waits: impl FnOnce(i32) + Send) {
 /// Of a set in which there is no channel nobody tells anything, and no net is cast.
 #[test]
 fn a_thread_that_sleeps_in_a_set_already_puts_on_tcp_what_another_begins_to_owe() {
-    sleeps_since_before(Duration::from_millis(300), |fd| waits_in_a_set(fd));
+    sleeps_since_before(Duration::from_millis(300), waits_in_a_set);
 }
 
 /// The third net of a poll, which is cast after seven seconds, comes too late.
