@@ -28,8 +28,8 @@
 //!  | tag that its other frames     |    | the part                    ...
 //!  | have, 0: there are none       |
 //!  +-------------------------------+    kind ACK
-//!  | name that was its own before, |    +-------------------------------+
-//!  | 0: none                       |    | `arrived` goes on, 8 a byte ...
+//!  | tag of the parts that it took |    +-------------------------------+
+//!  | before, 0: none               |    | `arrived` goes on, 8 a byte ...
 //!  +-------------------------------+
 //!  | number that it had taken up   |
 //!  | to then                       |

@@ -19,8 +19,8 @@ pub struct Address {
 /// How far a receiver is: what it had taken as one incarnation of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Place {
-    /// This end's name in that incarnation. Not 0.
-    pub name: u32,
+    /// The tag that the parts of that incarnation had, so the names of both ends. Not 0.
+    pub tag: u32,
     /// The next number that was not taken.
     pub taken: u32,
 }

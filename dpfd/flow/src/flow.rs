@@ -57,12 +57,13 @@ pub struct Flow<B, const W: usize> {
     pace: Pace,
     /// Where the last incarnation before this one was in which anything was taken.
     resume: Option<Place>,
-    /// The peer's name; 0: it is not known.
+    /// The tag of frames to the peer: who is there, and as whom this end speaks with it; 0: it is not known.
     peer: u32,
     /// The longest part that the peer takes, and the longest that the way to it carries.
     peer_part_max: u16,
     way_part_max: u16,
-    /// This end began anew by itself, and what it had sent waits for whoever has this name to say how far it was.
+    /// This end began anew by itself, and what it had sent waits for the peer to say how far it was in the incarnation in which
+    /// this end's frames had this tag.
     awaits: Option<u32>,
     peer_user: u32,
     /// When the peer was heard last, and how often it was asked since.
@@ -198,7 +199,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             self.greeting.restart();
             self.greeting.want(now);
             // What was kept was not taken, and comes again.
-            self.reassembly.restart(0, self.greeting.mine());
+            self.reassembly.restart(0, 0);
             (self.repeat_at, self.keepalive_at) = (None, None);
             (self.probe, self.paced) = (false, false);
             self.ack.said();
@@ -226,8 +227,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// How far this end is in what it receives: as the peer knew it last. What a sink keeps over a restart of this
     /// process, it keeps together with this, for [`Config::resume`].
     pub fn place(&self) -> Option<Place> {
-        // A name under which nothing was taken tells nobody anything, and the peer may wait for word of the former one: it
-        // does not send before it has that.
+        // An incarnation of which nothing was taken tells nobody anything, and the peer may wait for word of the former one:
+        // it does not send before it has that.
         self.reassembly.place().or(self.resume)
     }
 
@@ -276,7 +277,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             window: self.congestion.window(),
             room: self.window.room(),
             peer_user: self.peer_user,
-            name: self.reassembly.name(),
+            tag: self.reassembly.tag(),
         }
     }
 
@@ -425,7 +426,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
         self.join(now, hello);
     }
 
-    /// The incarnation with the peer of that name is over; the HELLO may say how far that one was.
+    /// The incarnation in which this end's frames had the tag `former` is over; the HELLO may say how far the peer was in it.
+    /// A name of the peer alone would not tell that: while it did not know who is there, it said the same one to whoever asked,
+    /// so to an end that was killed since, whose parts it may have taken, and to this one.
     fn part_with(&mut self, now: u64, hello: &Hello, former: u32, why: Down) {
         if hello.resume.0 == former {
             self.peer_had_taken(now, hello.resume.1);
@@ -434,8 +437,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     }
 
     fn join(&mut self, now: u64, hello: &Hello) {
-        // What a HELLO says beside that may be a name for somebody else.
-        self.peer = self.greeting.theirs();
+        // Not what the HELLO says beside that, which may be a name for somebody else.
+        self.peer = self.greeting.outgoing();
         self.restart(hello.first, hello.room);
         self.peer_part_max = hello.part_max.min(self.config.part_max);
         self.peer_user = hello.user;
@@ -463,7 +466,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
 
     fn restart(&mut self, expected: u32, room: u16) {
         self.window.restart(self.config.first_number, room);
-        self.reassembly.restart(expected, self.greeting.mine());
+        self.reassembly.restart(expected, self.greeting.incoming());
         self.ack.said();
         (self.repeat_at, self.probe, self.paced) = (None, false, false);
         self.stalled = 0;

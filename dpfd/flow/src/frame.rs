@@ -48,7 +48,7 @@ pub(crate) struct Hello {
     /// The longest part that it takes, bytes. Not 0.
     pub part_max: u16,
     pub user: u32,
-    /// Up to where the sender took parts when it had this name. Name 0: there is none.
+    /// Up to where the sender took parts with this tag. Tag 0: there are none.
     pub resume: (u32, u32),
 }
 

@@ -23,8 +23,8 @@
 //!
 //! The *candidate* is a new name of mine, which only whoever is there now can know. So a HELLO that was long on its way
 //! changes nothing: the answer to it is not understood by those who are there, or they see in it that their own
-//! incarnation is the current one, and leave it at that. A name is used with one peer only, so numbers of parts never
-//! mean two things.
+//! incarnation is the current one, and leave it at that. A name may be told to several before one of them is the peer, but a
+//! pair of names is never used again, so with a tag beside it a part's number never means two things.
 
 use dp_abi::frame2::tag;
 
@@ -88,15 +88,6 @@ impl Greeting {
         greeting
     }
 
-    pub fn mine(&self) -> u32 {
-        self.mine
-    }
-
-    /// The peer's name; 0: it is not known.
-    pub fn theirs(&self) -> u32 {
-        self.theirs.unwrap_or(0)
-    }
-
     /// Whether the peer is known to speak with this incarnation.
     pub fn is_confirmed(&self) -> bool {
         self.confirmed
@@ -105,6 +96,11 @@ impl Greeting {
     /// The tag of frames to the peer; 0: it is not known.
     pub fn outgoing(&self) -> u32 {
         self.theirs.map_or(0, |theirs| tag(self.mine, theirs))
+    }
+
+    /// The tag of frames from the peer; 0: it is not known.
+    pub fn incoming(&self) -> u32 {
+        self.theirs.map_or(0, |theirs| tag(theirs, self.mine))
     }
 
     /// A peer is wanted: there is something to say to it.

@@ -236,7 +236,7 @@ impl Raw {
             total: next.total,
             begin: next.taken,
             immediate: next.immediate,
-            place: Place { name: header.tag, taken: header.number.wrapping_add(1) },
+            place: Place { tag: header.tag, taken: header.number.wrapping_add(1) },
             bytes: piece.bytes,
         };
         if !sink.put(part) {

@@ -92,10 +92,10 @@ pub(crate) struct Reassembly<B, const W: usize> {
     memory: B,
     part_max: u16,
     room: u16,
-    /// The next number to be taken, and this end's name in the incarnation that it is of.
+    /// The next number to be taken, and the tag of the parts of that incarnation.
     expected: u32,
-    name: u32,
-    /// Whether anything was taken under that name.
+    tag: u32,
+    /// Whether anything was taken with that tag.
     has_taken: bool,
     /// How far the last kept number is behind `expected`, and one.
     span: u32,
@@ -113,7 +113,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
             part_max,
             room,
             expected: 0,
-            name: 0,
+            tag: 0,
             has_taken: false,
             span: 0,
             message: 0,
@@ -140,9 +140,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
         }
     }
 
-    /// Numbers begin anew, as does the name; what is kept, and what there is of a message, is void.
-    pub fn restart(&mut self, expected: u32, name: u32) {
-        (self.name, self.has_taken) = (name, false);
+    /// Numbers begin anew, with another tag; what is kept, and what there is of a message, is void.
+    pub fn restart(&mut self, expected: u32, tag: u32) {
+        (self.tag, self.has_taken) = (tag, false);
         (self.expected, self.span, self.current) = (expected, 0, Current::default());
         self.kept.iter_mut().for_each(|kept| kept.here = false);
     }
@@ -153,12 +153,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
 
     /// Where this end is in the incarnation that began last; nothing: none of it was taken yet.
     pub fn place(&self) -> Option<Place> {
-        self.has_taken.then_some(Place { name: self.name, taken: self.expected })
+        self.has_taken.then_some(Place { tag: self.tag, taken: self.expected })
     }
 
-    /// The name under which parts are taken.
-    pub fn name(&self) -> u32 {
-        self.name
+    /// The tag of the parts that are taken; 0: there is no incarnation.
+    pub fn tag(&self) -> u32 {
+        self.tag
     }
 
     pub fn room(&self) -> u16 {
@@ -253,7 +253,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Reassembly<B, W> {
 
     fn part<'a>(&self, next: Current, bytes: &'a [u8]) -> Part<'a> {
         let Current { total, taken: begin, immediate } = next;
-        let place = Place { name: self.name, taken: self.expected.wrapping_add(1) };
+        let place = Place { tag: self.tag, taken: self.expected.wrapping_add(1) };
         Part { message: self.message, total, begin, immediate, place, bytes }
     }
 

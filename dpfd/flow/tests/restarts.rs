@@ -80,6 +80,23 @@ proptest! {
     }
 }
 
+/// The receiver did not know its peer yet and told its name to two: to the former sender, whose late HELLO named it first, and to the
+/// one that had taken its place. What it took of the one is not what it took of the other.
+#[test]
+fn a_name_that_two_senders_were_told_says_nothing_of_the_second() {
+    let link = |lost, damaged, delay, jitter| Link { lost, damaged, delay, jitter, ..Link::GOOD };
+    let found: [(Link, u64, &[u64]); 4] = [
+        (link(0, 65, 279_449, 1_938_918), 11_065_324_920_012_650_502, &[1_992_766]),
+        (link(0, 103, 339_807, 2_746_075), 8_122_599_780_803_577_893, &[5_316_549]),
+        (link(0, 0, 711_016, 2_885_623), 2_444_566_556_273_957_723, &[19_322_492, 4_025_560]),
+        (link(42, 0, 43_114, 2_685_564), 4_534_014_929_739_270_547, &[2_985_581, 8_772_006]),
+    ];
+    for (link, seed, after) in found {
+        let restarts: Vec<(bool, u64)> = after.iter().map(|after| (true, *after)).collect();
+        restarted(link, seed, &restarts, true);
+    }
+}
+
 #[test]
 fn an_idle_flow_notices_a_restart_and_goes_on() {
     let mut world = World::<16>::new(configs(3), Link::GOOD, 3);

@@ -63,8 +63,8 @@ pub struct Incoming {
     bytes: Vec<u8>,
     /// What it has of the budget; nothing: no message has begun.
     reserved: Option<usize>,
-    /// This end's name in the incarnation in which it began.
-    name: u32,
+    /// The tag of the incarnation in which it began.
+    tag: u32,
 }
 
 /// Where a message goes.
@@ -92,7 +92,7 @@ impl Incoming {
             if !to.is_there() || !budget.reserve(total, most, || to.has_room(total)) {
                 return false;
             }
-            (self.reserved, self.name) = (Some(total), part.place.name);
+            (self.reserved, self.tag) = (Some(total), part.place.tag);
             if self.bytes.try_reserve_exact(total).is_err() {
                 self.clear(budget, most);
                 return false;
@@ -118,9 +118,9 @@ impl Incoming {
         self.reserved.is_some()
     }
 
-    /// Forgets it unless it is of the incarnation in which this end has that name: the rest of it does not come.
-    pub fn clear_former(&mut self, name: u32, budget: &mut Budget, most: usize) {
-        if self.name != name {
+    /// Forgets it unless it is of the incarnation with that tag: the rest of it does not come.
+    pub fn clear_former(&mut self, tag: u32, budget: &mut Budget, most: usize) {
+        if self.tag != tag {
             self.clear(budget, most);
         }
     }

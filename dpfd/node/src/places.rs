@@ -9,7 +9,7 @@
 //!  +-----------------+-----------------+
 //!  | "dpplace1"      | this node       |
 //!  +-----------------+-----------------+
-//!  | 1, node, there, | name, taken     |  and so on: a slot for each flow, where it is
+//!  | 1, node, there, | tag, taken      |  and so on: a slot for each flow, where it is
 //!  | here: 16 bits   | : 32 bits each  |
 //!  +-----------------+-----------------+
 //! ```
@@ -160,9 +160,9 @@ impl Places {
         let place = at.map(|at| {
             self.rest.rise(at);
             let word = self.words.all()[2 * at + 1].load(Relaxed);
-            Place { name: (word >> 32) as u32, taken: word as u32 }
+            Place { tag: (word >> 32) as u32, taken: word as u32 }
         });
-        (Slot { key, at }, place.filter(|place| place.name != 0))
+        (Slot { key, at }, place.filter(|place| place.tag != 0))
     }
 
     /// It is forgotten. Its place is kept, for the next one or until the room is needed.
@@ -213,7 +213,7 @@ impl Places {
     pub fn set(&self, slot: Slot, place: Place) {
         if let Some(at) = slot.at {
             // This process is the only one that writes, and the next one starts when this one has ended.
-            self.words.all()[2 * at + 1].store(u64::from(place.name) << 32 | u64::from(place.taken), Relaxed);
+            self.words.all()[2 * at + 1].store(u64::from(place.tag) << 32 | u64::from(place.taken), Relaxed);
         }
     }
 

@@ -81,8 +81,8 @@ pub struct State {
     pub room: u32,
     /// The user whom the other end claims to be.
     pub peer_user: u32,
-    /// This end's name in the incarnation whose parts it takes, as [`Place::name`](crate::Place::name) has it; 0: there is none.
-    pub name: u32,
+    /// Of the incarnation whose parts this end takes, as [`Place::tag`](crate::Place::tag) has it; 0: there is none.
+    pub tag: u32,
 }
 
 #[derive(Clone, Debug, Default, Hash)]

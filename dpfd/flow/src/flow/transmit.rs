@@ -136,7 +136,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             room: self.reassembly.room(),
             part_max: self.reassembly.part_max(),
             user: self.config.user,
-            resume: self.resume.map_or((0, 0), |place| (place.name, place.taken)),
+            resume: self.resume.map_or((0, 0), |place| (place.tag, place.taken)),
         };
         let behind = frame::write_hello(&mut out[HEADER..], &hello);
         let mut header = self.header(KIND_HELLO, 0, hello.first);

@@ -30,7 +30,7 @@ fn pool(room: usize) -> Pool {
 }
 
 fn part(total: u32, begin: u32, bytes: &[u8]) -> Part<'_> {
-    Part { message: 0, total, begin, immediate: Some(7), place: Place { name: 1, taken: 1 }, bytes }
+    Part { message: 0, total, begin, immediate: Some(7), place: Place { tag: 1, taken: 1 }, bytes }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 fn the_next_process_reads_what_this_one_wrote() {
     let path = std::env::temp_dir().join(format!("dp-places-{}", std::process::id()));
     let ends = |n: u16| Ends { here: n, there: n + 1 };
-    let place = |taken| Place { name: u32::MAX, taken };
+    let place = |taken| Place { tag: u32::MAX, taken };
     let get = |nid, n| Places::open(&path, 1).unwrap().begin(nid, ends(n)).1;
     let mut places = Places::open(&path, 1).unwrap();
     for n in 1..100 {
@@ -45,7 +45,7 @@ fn the_node_that_has_most_gives_up_what_it_used_least_lately() {
         if slot.is_none() {
             places.claim(&mut slot);
         }
-        places.set(slot, Place { name: 7, taken: n.into() });
+        places.set(slot, Place { tag: 7, taken: n.into() });
         (slot, before)
     };
     let has = |places: &Places, nid, n: u16| places.slots.contains_key(&key(nid, ends(n)));
@@ -59,7 +59,7 @@ fn the_node_that_has_most_gives_up_what_it_used_least_lately() {
     }
     // Once more: so it is not the one that was used least lately.
     let (first, before) = take(&mut places, 2, 1);
-    assert_eq!(before, Some(Place { name: 7, taken: 1 }));
+    assert_eq!(before, Some(Place { tag: 7, taken: 1 }));
     places.end(first);
     for n in 7..=8 {
         let (slot, before) = take(&mut places, 2, n);
@@ -83,7 +83,7 @@ fn the_node_that_has_most_gives_up_what_it_used_least_lately() {
     assert_eq!(places.kept(), 8);
     let (slot, before) = take(&mut places, 4, 1);
     assert!(!slot.is_none() && before.is_none());
-    assert_eq!(places.begin(3, ends(2)).1, Some(Place { name: 7, taken: 2 }));
+    assert_eq!(places.begin(3, ends(2)).1, Some(Place { tag: 7, taken: 2 }));
     drop(places);
     assert_eq!(Places::with_room(&path, 1, 8).unwrap().kept(), 8);
     std::fs::remove_file(path).unwrap();
@@ -116,7 +116,7 @@ fn a_file_that_is_not_this_users_alone_is_not_used() {
         let mut places = Places::with_room(&path, 1, 9).unwrap();
         let (mut slot, _) = places.begin(2, ends);
         places.claim(&mut slot);
-        places.set(slot, Place { name: 7, taken: 100 });
+        places.set(slot, Place { tag: 7, taken: 100 });
     };
     let spoil: [&dyn Fn(); 4] = [
         &|| std::fs::set_permissions(&path, PermissionsExt::from_mode(0o620)).unwrap(),

@@ -82,7 +82,7 @@ impl<M: Message> Traffic<M> {
         let admitted = self.admits(shared);
         // The frame may end this incarnation and begin another's, whose user may be another one: what comes with it is offered
         // again once it is known who that is.
-        let (name, asked) = (self.flow.state().name, *shared.users != Users::Squash);
+        let (tag, asked) = (self.flow.state().tag, *shared.users != Users::Squash);
         let before = (self.flow.place(), self.flow.counts().messages_out);
         let full_before = self.flow.counts().full_parts;
         let Traffic { flow, incoming, ends, remote, slot, .. } = self;
@@ -90,7 +90,7 @@ impl<M: Message> Traffic<M> {
         let mut to =
             To { local, from: *remote, to: ends.here, places, slot, admitted, refused: false, absent: false };
         let taken = flow.on_frame(now, frame, &mut |part: dp_flow::Part<'_>| {
-            to.admitted = admitted && (!asked || part.place.name == name);
+            to.admitted = admitted && (!asked || part.place.tag == tag);
             let taken = incoming.put(part, shared.budget, shared.most, &mut to);
             // Also where it is the budget that has no room.
             to.refused |= !taken;
@@ -174,7 +174,7 @@ impl<M: Message> Traffic<M> {
         if self.flow.place() != before {
             self.taken = now;
         }
-        self.incoming.clear_former(self.flow.state().name, shared.budget, shared.most);
+        self.incoming.clear_former(self.flow.state().tag, shared.budget, shared.most);
     }
 
     /// Others need the room of a message that is not whole, or that nobody takes. One on which nothing happened for long is given up,

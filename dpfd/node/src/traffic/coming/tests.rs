@@ -65,7 +65,7 @@ fn a_message_without_a_place_is_counted_when_it_is_taken_and_not_each_time_that_
             refused: false,
             absent: false,
         };
-        assert_eq!(to.take(b"", None, Place { name: 1, taken: 1 }), offered > 2);
+        assert_eq!(to.take(b"", None, Place { tag: 1, taken: 1 }), offered > 2);
         assert_eq!(places.counts().unkept, unkept, "offered {offered} times");
     }
     std::fs::remove_file(path).unwrap();
