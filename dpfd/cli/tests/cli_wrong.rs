@@ -35,7 +35,8 @@ const WRONG: &[(&str, &str)] = &[
         "~ UNIT | {--nosuch} nginx | --root GONE nginx ~ no such folder | --root FILE nginx ~ no such folder | --root DIR {a/b} |
          --root DIR {../x} | --root DIR {x.socket} | --root DIR {x.timer} | --root DIR {x.mount} | {--dry-run} nginx |
          --now --root DIR nginx ~ --root | --root {} | --root DIR {.service} | --root DIR {a b} | --root DIR {@.service} |
-         --user-manager --root GONE nginx ~ no such folder | --root DIR {-x} | --now=1 nginx ~ --now | {--json} nginx | --root DIR ~ UNIT",
+         --user-manager --root GONE nginx ~ no such folder | --root DIR {-x} | --now=1 nginx ~ --now | {--json} nginx | --root DIR ~ UNIT |
+         --root DIR {nosuch-dp} | --all --root DIR nginx ~ --all",
     ),
     (
         "status",
