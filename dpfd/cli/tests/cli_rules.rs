@@ -80,6 +80,8 @@ fn check_lists_rules_with_their_places_and_tells_what_is_wrong() {
         .contains("DP_RULES:1:4: the direction is missing"));
     home.file("");
     assert!(home.failed("rules check", &[("DP_RING", "9")], 1).contains("DP_RING=9: too small"));
+    let said = home.failed("rules check", &[("DP_LOG", "/nonexistent/dp")], 1);
+    assert!(said.contains("DP_LOG: /nonexistent/dp: No such file or directory"), "{said}");
     assert!(home.failed("rules check /no/such/file", &[], 1).contains("/no/such/file: no such file"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
     assert!(home.failed("rules check", &[], 1).contains("others can write to it (mode 622)"));
@@ -282,6 +284,13 @@ fn a_dry_run_tells_and_runs_nothing() {
     assert_eq!(code("run --dry-run no-such-program-at-all", &[]), Some(127));
     assert_eq!(code("run --dry-run touch", &[("DP_RULES", "?")]), Some(2));
     assert_eq!(code("run --dry-run touch", &[("DP_SPIN", "x")]), Some(2));
+    assert_eq!(code("run --dry-run -- /etc/passwd", &[]), Some(126));
+    assert_eq!(code("run --dry-run -- /etc", &[]), Some(126));
+    let log = home.0.path.join("log");
+    let log = log.to_str().unwrap();
+    assert_eq!(code("run --dry-run touch", &[("DP_LOG", log)]), Some(0));
+    assert!(!home.0.path.join("log").exists());
+    assert_eq!(code("run --dry-run touch", &[("DP_LOG", &format!("{log}/log"))]), Some(2));
     assert_eq!(home.dp("run --dry-run touch", &[("DP_SHIM", "/nowhere")]).status.code(), Some(125));
     assert_eq!(code("run --dry-run touch", &[("DP_DISABLE", "1")]), Some(0));
 }

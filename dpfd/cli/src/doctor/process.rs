@@ -109,7 +109,9 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
     found.extend(
         [host::kernel(), host::pages()].into_iter().filter(|finding| finding.verdict != Verdict::Fine),
     );
-    found.extend(variables::examine(&read(pid, "environ").unwrap_or_default()));
+    found.extend(variables::examine(&read(pid, "environ").unwrap_or_default(), |place| {
+        variables::writes(pid, place)
+    }));
     found.extend(surroundings(pid));
     if family.state == State::On {
         found.extend(connections(family));
