@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::say::{self, Lines};
 
-mod explain;
+pub mod explain;
 pub mod log;
 mod reload;
 

@@ -50,7 +50,8 @@ pub struct Args {
     json: bool,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// As of a command line.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let wrong = "an IP address with a port, as in 127.0.0.1:6379, [::1]:6379, localhost:6379";
     let text = text.strip_prefix("localhost").map_or_else(|| text.into(), |rest| format!("127.0.0.1{rest}"));
     numbered(&text).unwrap_or(text).parse().map_err(|_| wrong.into())
