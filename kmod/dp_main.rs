@@ -82,7 +82,7 @@ module! {
     params: {
         nid: u32 {
             default: 1,
-            description: "this node's number, 1 to 65535",
+            description: "this node's number, 1 to 65534",
         },
         user_mib: u32 {
             default: 64,

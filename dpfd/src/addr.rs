@@ -9,9 +9,9 @@ pub type Nid = u16;
 /// An endpoint's number on its node, DPID; 1..=65535.
 pub type Dpid = u16;
 
-/// This node's own number, as the environment says it.
+/// This node's own number, as the environment says it. The last one that fits stands for all nodes, where there is such an address.
 pub const OWN_NID: Number =
-    Number { name: "DP_NID", low: 1, high: u16::MAX as u64, default: 1, unit: "(a node)" };
+    Number { name: "DP_NID", low: 1, high: u16::MAX as u64 - 1, default: 1, unit: "(a node)" };
 
 /// `DPID`s below this one need CAP_NET_BIND_SERVICE, as ports do.
 pub const PRIVILEGED: Dpid = 1024;

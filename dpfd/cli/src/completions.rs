@@ -14,8 +14,8 @@ const AFTER_HELP: &str = "\
   zsh    source <(dp completions zsh)          after compinit
   fish   dp completions fish | source";
 
-/// The word after `dp run` is a program, those after `dp enable` and the like are units. A unit's name is cut at @ and : by bash,
-/// which completes what is behind.
+/// The word after `dp run` is a program, those after `dp enable` and the like are units, as is that of `dp rules explain --unit`.
+/// A unit's name is cut at @ and : by bash, which completes what is behind.
 const BASH_WORDS: &str = r#"
 _dp_units() {
     local manager='' line=${COMP_LINE:0:COMP_POINT} cut
@@ -38,6 +38,9 @@ _dp_with_words() {
         enable | disable | status)
             [[ $3 == --root || $2 == -* ]] || mapfile -t COMPREPLY < <(_dp_units "$2")
             ;;
+        rules)
+            [[ $3 != --unit ]] || mapfile -t COMPREPLY < <(_dp_units "$2")
+            ;;
     esac
 }
 complete -F _dp_with_words -o bashdefault -o default dp
@@ -55,6 +58,7 @@ function __fish_dp_units
     end 2>/dev/null | string match -r '^\S+' | sort -u
 end
 complete -c dp -n "__fish_dp_using_subcommand enable disable status" -f -a "(__fish_dp_units)"
+complete -c dp -n "__fish_dp_using_subcommand rules" -l unit -x -a "(__fish_dp_units)"
 complete -c dp -n "__fish_dp_using_subcommand run" -x -a "(__fish_complete_subcommand --fcs-skip=2)"
 complete -c dp -n "__fish_dp_using_subcommand completions" -x -a "bash zsh fish"
 "#;
@@ -96,8 +100,11 @@ impl Known {
             Known::Bash => script.to_owned() + BASH_WORDS,
             Known::Fish => script.to_owned() + FISH_WORDS,
             Known::Zsh => {
-                let is_of_units =
-                    |line: &str| line.starts_with("'*::units -- ") || line.starts_with("'::unit -- ");
+                let is_of_units = |line: &str| {
+                    line.starts_with("'*::units -- ")
+                        || line.starts_with("'::unit -- ")
+                        || line.contains("--unit=[")
+                };
                 let known = |line: &str| match is_of_units(line) {
                     true => line.replace(":_default'", ":_dp_units'"),
                     false => line.to_owned(),

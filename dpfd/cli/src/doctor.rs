@@ -152,6 +152,7 @@ fn write_new(file: &Path, text: &str) -> Result<(), String> {
         let file = file.display();
         match error.kind() {
             ErrorKind::AlreadyExists => format!("{file}: it exists, and is not overwritten; name a new file"),
+            ErrorKind::NotFound => format!("{file}: {error}; make its folder first"),
             _ => format!("{file}: {error}"),
         }
     })
@@ -182,7 +183,9 @@ fn of(whom: &str, listing: &Listing) -> Result<Vec<Examined>, String> {
     if !running.is_empty() {
         return Ok(running.into_iter().map(examine).collect());
     }
-    let file = file.ok_or_else(|| format!("{whom}: no process has that name, and no program"))?;
+    let file = file.ok_or_else(|| {
+        format!("{whom}: no process has that name, and no program; check the spelling, dp ls lists programs with the shim")
+    })?;
     if !program::is_executable(&file) {
         return Err(format!("{whom}: is no file that can be executed; name a program or a process"));
     }

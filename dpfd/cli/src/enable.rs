@@ -46,8 +46,11 @@ pub struct Args {
 #[derive(clap::Args)]
 pub struct DisableArgs {
     /// The service.
-    #[arg(required = true, value_name = "UNIT", value_parser = unit::service)]
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "UNIT", value_parser = unit::service)]
     units: Vec<String>,
+    /// All services that are enabled.
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     place: Where,
     /// Restart the service if it runs, so that it is without the shim now.
@@ -141,15 +144,26 @@ pub fn disable(args: DisableArgs) -> ExitCode {
         true => name.clone(),
         false => home.read(name).map_or_else(|_| name.clone(), |unit| unit.name),
     };
-    let names: Vec<String> = args.units.iter().map(real).collect();
-    let strange: Vec<String> =
-        names.iter().filter_map(|name| unit::present(&home.drop_in(name)).err()).collect();
+    let names: Vec<String> = if args.all {
+        match ours(&home) {
+            Ok(names) => names,
+            Err(why) => return failed("disable", &why),
+        }
+    } else {
+        args.units.iter().map(real).collect()
+    };
+    let strange: Vec<String> = names.iter().filter_map(|name| why_not(&home, name)).collect();
     if !strange.is_empty() {
         strange.iter().for_each(|why| eprintln!("dp disable: {why}"));
         return failed("disable", "nothing was changed");
     }
     let mut lines = Lines::default();
+    if args.all && names.is_empty() {
+        eprintln!("dp disable: no service is enabled");
+    }
     let mut changed = Vec::new();
+    // What was disabled before without `--now` may run with the shim still.
+    let mut asked = Vec::new();
     for name in names {
         match take(&home.drop_in(&name)) {
             Err(why) => {
@@ -165,9 +179,33 @@ pub fn disable(args: DisableArgs) -> ExitCode {
         }
         let left = home.read(&name).ok().and_then(|unit| unit::left(&home, &unit));
         left.iter().for_each(|note| eprintln!("dp disable: {name}: note: {note}"));
+        asked.push(name);
     }
-    let done = told("disable", &home, &changed, args.now, &mut lines);
+    let units = if args.now { asked } else { changed };
+    let done = told("disable", &home, &units, args.now, &mut lines);
     ended("disable", done, lines)
+}
+
+/// The units with a drop-in of ours; of those with another file of that name it is said that it stays.
+fn ours(home: &Home) -> Result<Vec<String>, String> {
+    let is_ours = |name: &String| match unit::present(&home.drop_in(name)) {
+        Ok(text) => text.is_some(),
+        Err(why) => {
+            eprintln!("dp disable: {name}: note: {why}");
+            false
+        }
+    };
+    Ok(home.enabled()?.into_iter().filter(is_ours).collect())
+}
+
+/// Why a unit cannot be disabled: its drop-in is none of ours, or there is neither that nor the unit.
+fn why_not(home: &Home, name: &str) -> Option<String> {
+    match unit::present(&home.drop_in(name)) {
+        Ok(Some(_)) => None,
+        Ok(None) if home.is_known(name) => None,
+        Ok(None) => home.read(name).err().map(|why| format!("{name}: {why}")),
+        Err(why) => Some(why),
+    }
 }
 
 /// The change stays made; a standard output that could not be written is a failure of its own.

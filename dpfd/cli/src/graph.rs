@@ -16,7 +16,8 @@ mod raster;
 mod running;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -96,9 +97,7 @@ enum Stop {
 pub fn main(args: Args) -> ExitCode {
     let done = match args.verb {
         Verb::Check { file, json } => check::check(&file, json),
-        Verb::Key { file } => {
-            dp_seal::keyfile::create(&file).map_err(|error| Stop::Said(format!("{}: {error}", name(&file))))
-        }
+        Verb::Key { file } => make_key(&file),
         Verb::Draw { file, out } => {
             let kind = asked(Kind::of(out.as_deref()));
             sound(&file).and_then(|graph| picture::put(&Picture::of(&graph), kind, out.as_deref()))
@@ -137,6 +136,14 @@ pub fn main(args: Args) -> ExitCode {
     }
 }
 
+fn make_key(file: &Path) -> Result<(), Stop> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if folder.is_some_and(|folder| !folder.exists()) {
+        return Err(Stop::Said(format!("{}: No such file or directory; make its folder first", name(file))));
+    }
+    dp_seal::keyfile::create(file).map_err(|error| Stop::Said(format!("{}: {error}", name(file))))
+}
+
 /// A file's name in messages.
 pub fn name(path: &Path) -> String {
     path.display().to_string().escape_debug().to_string()
@@ -145,10 +152,18 @@ pub fn name(path: &Path) -> String {
 /// The text of a graph's file.
 pub fn read(path: &Path) -> Result<String, String> {
     let said = |why: String| format!("{}: {why}", name(path));
+    // A shell's pipes have a name there, and somebody writes into them. Into another one perhaps nobody ever does.
+    let is_handed_over = ["/dev/stdin", "/dev/fd", "/proc"].iter().any(|place| path.starts_with(place));
+    if !is_handed_over && path.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
+        return Err(said("a pipe, and no file; for a pipe name /dev/stdin".into()));
+    }
     let mut bytes = Vec::new();
     let limit = file::LONGEST as u64;
     let taken = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
-    taken.map_err(|error| said(error.to_string()))?;
+    taken.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => said(format!("{error}; dp-graph.toml(5) tells how to write one")),
+        _ => said(error.to_string()),
+    })?;
     if bytes.len() > file::LONGEST {
         return Err(said(format!("more than {} MiB; no graph is that long", limit >> 20)));
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use dp_graph::{Graph, Xdp};
 use dp_node::nart::{Machine, Nart};
 use dp_node::serve::{CannotServe, Options, Server};
@@ -46,8 +47,8 @@ pub struct Args {
     /// MiB of parts and of messages that are not whole, for each other node.
     #[arg(long, value_name = "MIB", default_value_t = (Limits::default().bytes >> 20) as u32, value_parser = clap::value_parser!(u32).range(1..=65536))]
     memory: u32,
-    /// Whether Ethernet's frames are taken by AF_XDP, whatever the graph says: auto, always or never.
-    #[arg(long, value_name = "WHEN", value_parser = xdp)]
+    /// Whether Ethernet's frames are taken by AF_XDP, whatever the graph says.
+    #[arg(long, value_name = "WHEN", value_parser = xdp())]
     xdp: Option<Xdp>,
     /// A shared object with a route of its own, as dp_route.h describes it; may be repeated.
     #[arg(long, value_name = "FILE")]
@@ -113,14 +114,21 @@ fn serve(options: Options, warn: impl FnMut(String), nid: Nid, others: usize) ->
     server.run()
 }
 
-fn xdp(word: &str) -> Result<Xdp, String> {
-    let words = || Xdp::words().collect::<Vec<_>>().join(", ");
-    Xdp::of_word(word).ok_or_else(|| format!("write one of {}", words()))
+/// Shells complete these words.
+fn xdp() -> impl TypedValueParser<Value = Xdp> {
+    PossibleValuesParser::new(Xdp::words()).map(|word| Xdp::of_word(&word).expect("one of these"))
 }
 
 /// Where everybody is, and the key where frames are to be sealed.
 fn nart(args: &Args) -> Result<(Nart, Option<GraphKey>), String> {
-    let text = read(&args.graph)?;
+    let is_there = args.graph.exists();
+    let text = read(&args.graph).map_err(|why| {
+        if is_there {
+            why
+        } else {
+            format!("{why}, or name one that is there: --graph FILE")
+        }
+    })?;
     let graph = Graph::parse(&text).map_err(|faults| {
         eprint!("{}", faults.told(&name(&args.graph)));
         format!("{}: no graph; `dp graph check` says the same", name(&args.graph))

@@ -34,7 +34,7 @@ messages had come, or before any.";
 pub struct Args {
     /// The endpoint's number, 1 to 65535, below 1024 with CAP_NET_BIND_SERVICE; 0: any free one, which is told on
     /// standard error.
-    #[arg(value_name = "DPID")]
+    #[arg(value_name = "DPID", value_parser = number)]
     dpid: Dpid,
     /// A newline behind each message.
     #[arg(long)]
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "lines")]
     length_prefixed: bool,
     /// End after so many messages.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = times)]
     count: Option<u64>,
     /// End when no message has come for so long.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -51,6 +51,14 @@ pub struct Args {
     /// Bytes for messages that wait, 4096 to 1073741824; longer messages come through too.
     #[arg(long, value_name = "BYTES", default_value_t = 4 << 20, value_parser = clap::value_parser!(u32).range(POOL))]
     pool: u32,
+}
+
+fn number(text: &str) -> Result<Dpid, String> {
+    text.parse().map_err(|_| "the number of an endpoint here, 1 to 65535, or 0 for any free one".into())
+}
+
+fn times(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a number of messages".into())
 }
 
 /// Why it ended, if not because it was done.

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::say::{self, Lines};
 
-mod explain;
+pub mod explain;
+pub mod log;
 mod reload;
 
 /// The rules cannot be used, or nobody can be told of them.
@@ -74,7 +75,7 @@ impl Check {
             crate::warn_of_slips("rules");
             let mut numbers = environment::OF_SHIM.into_iter();
             numbers.try_for_each(|number| number.check()).map_err(|error| error.to_string())?;
-            config::log::check().map_err(|error| error.to_string())?;
+            log::check()?;
         }
         let (rules, found) = load(self.file.as_ref()).map_err(|error| error.to_string())?;
         if self.json {

@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_enum)]
     view: Option<Kind>,
     /// Follow how long bytes stay in the channel that has this end.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::rules::explain::address)]
     latency: Option<SocketAddr>,
     /// Print text instead, this many times, or until it is interrupted.
     #[arg(long, short = 'b', value_name = "N", num_args = 0..=1, value_parser = times)]

@@ -64,6 +64,8 @@ fn bash_completes_verbs_options_values_and_programs() {
         ask dp enable ngi
         ask dp status --user-manager ''
         ask dp disable --n
+        ask dp rules explain --unit pg@1
+        ask dp node --xdp a
         # bash cuts the word at @.
         COMP_WORDS=(dp disable pg @ 15) COMP_CWORD=4 COMPREPLY=() COMP_LINE="dp disable pg@15" COMP_POINT=16
         _dp_with_words dp 15 @
@@ -76,6 +78,8 @@ fn bash_completes_verbs_options_values_and_programs() {
         "dp enable ngi = nginx-old.service nginx.service",
         "dp status --user-manager  = player.service",
         "dp disable --n = --now",
+        "dp rules explain --unit pg@1 = pg@15-main.service",
+        "dp node --xdp a = auto always",
         "cut = 15-main.service",
     ] {
         assert!(said.lines().any(|said| said == line), "{line}: {said}");
@@ -96,7 +100,8 @@ fn fish_completes_verbs_options_values_and_programs() {
         for line in 'dp re' 'dp bench --s' 'dp completions ' 'dp run -- bas'
             complete -C $line
         end
-        for line in 'dp enable ngi' 'dp status --user-manager ' 'dp disable pg@1' 'dp top --reason no-d'
+        for line in 'dp enable ngi' 'dp status --user-manager ' 'dp disable pg@1' 'dp top --reason no-d' 'dp rules explain --unit pg@1' \
+            'dp node --xdp al'
             echo $line = (complete -C $line | string match -r '^\S+')
         end
     "#;
@@ -106,6 +111,8 @@ fn fish_completes_verbs_options_values_and_programs() {
         "dp status --user-manager  = player.service",
         "dp disable pg@1 = pg@15-main.service",
         "dp top --reason no-d = no-door",
+        "dp rules explain --unit pg@1 = pg@15-main.service",
+        "dp node --xdp al = always",
     ] {
         assert!(said.lines().any(|said| said == line), "{line}: {said}");
     }
@@ -124,7 +131,8 @@ fn zsh_completes_verbs_options_and_programs() {
         zpty -r z said '*GOON*'
         for line answer ('dp rec' 'dp recv*' 'dp bench --sec' '--seconds*' 'dp run bas' 'bash*' \
             'dp enable pg@1' 'pg@15-main.service*' 'dp status --user-manager pl' 'player.service*' \
-            'dp disable nginx-' 'nginx-old.service*' 'dp ls --reason no-d' 'no-door*')
+            'dp disable nginx-' 'nginx-old.service*' 'dp ls --reason no-d' 'no-door*' \
+            'dp rules explain --unit pg@1' 'pg@15-main.service*' 'dp node --xdp al' 'always*')
         do
             zpty -n -w z $line$'\t'
             zpty -r z said "*$answer"
@@ -134,7 +142,7 @@ fn zsh_completes_verbs_options_and_programs() {
     "#;
     let Some(said) = asked("zsh", ASK) else { return };
     let lines: Vec<&str> = said.lines().collect();
-    assert!(lines.len() == 7 && lines.iter().all(|line| line.ends_with(": yes")), "{said}");
+    assert!(lines.len() == 9 && lines.iter().all(|line| line.ends_with(": yes")), "{said}");
 }
 
 #[test]

@@ -201,6 +201,63 @@ fn one_that_cannot_be_enabled_keeps_all_as_they_are() {
     assert!(!tree.0.path.join(OURS).exists());
 }
 
+/// What is taken away before the shim itself is: the loader looks in vain for one that is gone, at each start.
+#[test]
+fn all_are_disabled_and_what_others_wrote_stays() {
+    let tree = Tree::new("all");
+    tree.put("usr/lib/systemd/system/redis.service", "[Service]\nExecStart=/usr/bin/redis-server\n");
+    fs::create_dir_all(tree.0.path.join("etc/systemd/system")).unwrap();
+    let before = tree.listed();
+    assert!(tree.said(&["disable", "--all"], 0).contains("no service is enabled"));
+    tree.said(&["enable", "nginx", "redis"], 0);
+    // One that outlived its unit.
+    fs::remove_file(tree.0.path.join(NGINX)).unwrap();
+    let said = tree.said(&["disable", "--all"], 0);
+    assert_eq!(said.matches(" removed\n").count(), 2, "{said}");
+    tree.put(NGINX, "");
+    assert_eq!(tree.listed(), before);
+    let foreign = "etc/systemd/system/other.service.d/50-directed-point.conf";
+    tree.put(foreign, "[Service]\n");
+    tree.said(&["enable", "redis"], 0);
+    let said = tree.said(&["disable", "--all"], 0);
+    assert!(said.contains("other.service: note: ") && said.contains("not one that dp made"), "{said}");
+    assert_eq!(tree.text(foreign), "[Service]\n");
+    assert!(!tree.0.path.join("etc/systemd/system/redis.service.d").exists());
+}
+
+/// It was disabled before without `--now`, and what runs of it has the shim still.
+#[test]
+fn a_service_that_is_not_enabled_is_restarted_where_that_is_asked() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new("restarted");
+    let units = folder.path.join("systemd/user");
+    fs::create_dir_all(&units).unwrap();
+    fs::write(units.join("player.service"), "[Service]\nExecStart=/usr/bin/player\n").unwrap();
+    // It takes the place of systemd's, where one runs.
+    let asked = folder.path.join("asked");
+    let systemctl = folder.file("systemctl", "#!/bin/sh\necho \"$@\" >>\"$ASKED\"\n");
+    fs::set_permissions(&systemctl, fs::Permissions::from_mode(0o755)).unwrap();
+    let disable = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+        command.args(["disable", "--user-manager", "player"]).args(options);
+        command.env("XDG_CONFIG_HOME", &folder.path).env("ASKED", &asked);
+        let path = std::env::var("PATH").unwrap();
+        let out = command.env("PATH", format!("{}:{path}", folder.path.display())).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stdout) + String::from_utf8_lossy(&out.stderr);
+        (out.status.code(), said.into_owned())
+    };
+    let restarted =
+        || fs::read_to_string(&asked).unwrap_or_default().contains("--user try-restart player.service");
+    let (code, said) = disable(&[]);
+    assert!(code == Some(0) && said.contains("is not enabled") && !restarted(), "{said}");
+    let (code, said) = disable(&["--now"]);
+    if std::path::Path::new("/run/systemd/system").is_dir() {
+        assert!(code == Some(0) && restarted(), "{said}");
+    } else {
+        assert!(code == Some(1) && said.contains("so nothing was restarted"), "{said}");
+    }
+}
+
 #[test]
 fn a_foreign_file_of_one_unit_keeps_the_others_as_they_are() {
     let tree = Tree::new("foreign");
@@ -306,7 +363,11 @@ fn wrong_inputs_are_told() {
         (&["enable", "nginx", "--jsn"], 2, "--jsn"),
         (&["enable", "nginx", "--user"], 2, "--user-manager"),
         (&["disable", "nginx", "--dry-run"], 2, "--dry-run"),
+        (&["disable", "nginx", "--all"], 2, "--all"),
         (&["enable", "no-such"], 1, "no such unit"),
+        (&["disable", "no-such"], 1, "no-such.service: there is no such unit"),
+        (&["disable", "nginx", "no-such@1"], 1, "nothing was changed"),
+        (&["disable", "empty"], 0, "is not enabled"),
         (&["enable", "empty"], 1, "masked"),
         (&["enable", "file"], 1, "etc/default/file sets LD_PRELOAD"),
         (&["enable", "quote"], 1, "a quote is not closed"),

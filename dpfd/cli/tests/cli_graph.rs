@@ -152,7 +152,8 @@ fn all_faults_are_told_with_their_lines() {
 fn what_cannot_be_read_or_written_is_named() {
     let folder = Folder::new("named");
     let (status, told) = failed(&folder, &["check", "absent.toml"]);
-    assert_eq!((status, &*told), (1, "dp graph: absent.toml: No such file or directory (os error 2)\n"));
+    let absent = "dp graph: absent.toml: No such file or directory (os error 2); dp-graph.toml(5) tells how to write one\n";
+    assert_eq!((status, &*told), (1, absent));
     fs::write(folder.path.join("bytes.toml"), b"a\n\xff").unwrap();
     let (status, told) = failed(&folder, &["check", "bytes.toml"]);
     assert!(status == 1 && told.contains("bytes.toml: line 2 is not UTF-8"), "{told}");
@@ -165,6 +166,30 @@ fn what_cannot_be_read_or_written_is_named() {
             "{told}"
         );
     }
+}
+
+/// A pipe that nobody writes to would be waited for, by a unit that is to start above all.
+#[test]
+fn a_pipe_by_its_name_is_no_graph_and_one_of_the_shell_is() {
+    let folder = Folder::new("pipe");
+    let pipe = folder.path.join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for words in [&["check", "pipe"][..], &["check", "--json", "pipe"], &["draw", "pipe"], &["live", "pipe"]]
+    {
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "20", env!("CARGO_BIN_EXE_dp"), "graph"]).args(words);
+        command.current_dir(&folder.path).env("DP_RUNTIME_DIR", folder.path.join("endpoints"));
+        let out = command.env("DP_DRIVER", "user").stdin(Stdio::null()).output().unwrap();
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert!(
+            out.status.code() == Some(1) && told.contains("pipe: a pipe, and no file"),
+            "{words:?}: {told}"
+        );
+    }
+    let script = format!("cat {FIGURE1} | {0} graph check /dev/stdin", env!("CARGO_BIN_EXE_dp"));
+    let out = Command::new("timeout").args(["-s", "KILL", "20", "sh", "-c", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(said.ends_with("/dev/stdin: 3 nodes, 4 processes, 10 endpoints, 5 edges\n"), "{said}");
 }
 
 #[test]

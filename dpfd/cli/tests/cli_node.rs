@@ -89,7 +89,12 @@ fn what_is_wrong_is_said_with_a_way_out() {
         let out = dp(&folder.path, 1, &all).output().unwrap();
         (out.status.code(), said(&out))
     };
-    assert!(run(&[]).1.contains("No such file"), "{:?}", run(&[]));
+    let absent = run(&[]).1;
+    assert!(
+        absent.contains("No such file") && absent.contains("dp-graph.toml(5) tells how to write one"),
+        "{absent}"
+    );
+    assert!(absent.contains("--graph FILE"), "{absent}");
     fs::write(&graph, "[[node]]\nnid = 0\n").unwrap();
     let (code, text) = run(&[]);
     assert!(code == Some(1) && text.contains("graph.toml:2:"), "{text}");

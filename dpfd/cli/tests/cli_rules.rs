@@ -80,6 +80,8 @@ fn check_lists_rules_with_their_places_and_tells_what_is_wrong() {
         .contains("DP_RULES:1:4: the direction is missing"));
     home.file("");
     assert!(home.failed("rules check", &[("DP_RING", "9")], 1).contains("DP_RING=9: too small"));
+    let said = home.failed("rules check", &[("DP_LOG", "/nonexistent/dp")], 1);
+    assert!(said.contains("DP_LOG: /nonexistent/dp: No such file or directory"), "{said}");
     assert!(home.failed("rules check /no/such/file", &[], 1).contains("/no/such/file: no such file"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o622)).unwrap();
     assert!(home.failed("rules check", &[], 1).contains("others can write to it (mode 622)"));
@@ -100,9 +102,13 @@ fn explain_names_the_rule_that_decides_and_what_the_others_are_for() {
             "channel, spin=0\ndecided by {at}:4:1: channel connect localhost program=redis-* spin=0\n\
              passed over {at}:1:1: tcp any localhost:5432 (for other ports)\n\
              passed over {at}:2:1: require listen * unit=shop.service (for another direction)\n\
-             passed over {at}:3:1: refuse any * user=4242 (for another user)\n"
+             passed over {at}:3:1: refuse any * user=4242 (for another user)\n\
+             note: the server's end goes by its own rules: dp rules explain --listen SERVER 127.0.0.1:6379\n"
         )
     );
+    // What it says to ask tells that this server has no rule for a channel.
+    let server = home.said("rules explain --listen redis-server 127.0.0.1:6379");
+    assert!(server.starts_with("tcp\nno rule matches"), "{server}");
     assert!(home.said("rules explain x [::1]:5432").starts_with("tcp\ndecided by"));
     assert!(home
         .said("rules explain x 192.0.2.1:5432")
@@ -122,6 +128,67 @@ fn explain_names_the_rule_that_decides_and_what_the_others_are_for() {
     page::documents(PAGE, &json, &[]);
     for wrong in ["x", "x 127.0.0.1", "x example.org:80", "--user no.such.user x 127.0.0.1:1"] {
         home.failed(&format!("rules explain {wrong}"), &[], 2);
+    }
+}
+
+/// Where a list of rules is shown to whoever copies it: a channel that it is for needs the line for the server's end as well.
+#[test]
+fn the_lists_of_rules_that_are_documented_are_for_both_ends() {
+    const FILE: &str = include_str!("../../../share/dp-preload.conf");
+    const MANUAL: &str = include_str!("../../../man/dp-preload.conf.5");
+    const OPERATIONS: &str = include_str!("../../../docs/OPERATIONS.md");
+    /// What `printf` is given for a file, with this for the end of a line.
+    fn printed<'a>(page: &'a str, end: &str) -> impl Iterator<Item = String> + 'a {
+        let end = end.to_owned();
+        let texts = page.split("\nprintf '").skip(1).filter_map(|rest| rest.split('\'').next());
+        texts.map(move |text| text.replace(&end, "\n"))
+    }
+    // Of the file a comment that ends in a colon is followed by a list that begins with a hash.
+    let of_file = |begin: &str| {
+        let lines = FILE.lines().skip_while(|line| !line.contains(begin)).skip(1);
+        let rules = lines
+            .map_while(|line| line.strip_prefix('#').filter(|line| line.starts_with(char::is_alphabetic)));
+        rules.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let examples = MANUAL.split(".Sh EXAMPLES").nth(1).and_then(|text| text.split(".Ed").next());
+    let examples = examples.and_then(|text| text.split_once("-offset indent\n")).expect("a list").1;
+    let (connect, listen) = ("rules explain", "rules explain --listen");
+    let ends: [(String, &[[&str; 2]]); 6] = [
+        (of_file("What is not to be a channel"), &[["x localhost:1", "y localhost:1"]]),
+        (of_file("Or only what is"), &[["redis-cli localhost:6379", "redis-server localhost:6379"]]),
+        (
+            of_file("an end without the shim"),
+            &[["--unit shop x localhost:11211", "memcached localhost:11211"]],
+        ),
+        (
+            examples.to_owned(),
+            &[
+                ["redis-cli localhost:6379", "redis-server localhost:6379"],
+                ["--unit shop x localhost:11211", "memcached localhost:11211"],
+                ["--user root x localhost:9100", "agent localhost:9100"],
+                ["--user 4242 x localhost:80", "nginx localhost:80"],
+            ],
+        ),
+        (
+            printed(PAGE, "\\en").next().expect("a list"),
+            &[["--unit shop java localhost:5432", "postgres localhost:5432"]],
+        ),
+        (
+            printed(OPERATIONS, "\\n").next().expect("a list"),
+            &[["--unit nginx nginx localhost:6379", "--unit redis-server redis-server localhost:6379"]],
+        ),
+    ];
+    let home = Home::new("documented");
+    for (list, connections) in ends {
+        assert!(!list.is_empty());
+        home.file(&list);
+        for [client, server] in connections {
+            for question in [format!("{connect} {client}"), format!("{listen} {server}")] {
+                let said = home.said(&question);
+                let is_channel = said.starts_with("channel") || said.starts_with("require");
+                assert!(is_channel, "{list}\n{question}: {said}");
+            }
+        }
     }
 }
 
@@ -217,6 +284,13 @@ fn a_dry_run_tells_and_runs_nothing() {
     assert_eq!(code("run --dry-run no-such-program-at-all", &[]), Some(127));
     assert_eq!(code("run --dry-run touch", &[("DP_RULES", "?")]), Some(2));
     assert_eq!(code("run --dry-run touch", &[("DP_SPIN", "x")]), Some(2));
+    assert_eq!(code("run --dry-run -- /etc/passwd", &[]), Some(126));
+    assert_eq!(code("run --dry-run -- /etc", &[]), Some(126));
+    let log = home.0.path.join("log");
+    let log = log.to_str().unwrap();
+    assert_eq!(code("run --dry-run touch", &[("DP_LOG", log)]), Some(0));
+    assert!(!home.0.path.join("log").exists());
+    assert_eq!(code("run --dry-run touch", &[("DP_LOG", &format!("{log}/log"))]), Some(2));
     assert_eq!(home.dp("run --dry-run touch", &[("DP_SHIM", "/nowhere")]).status.code(), Some(125));
     assert_eq!(code("run --dry-run touch", &[("DP_DISABLE", "1")]), Some(0));
 }

@@ -48,7 +48,7 @@ fn a_number_that_the_shim_would_not_take_is_an_error() {
         "DP_LOG=stderr:debgu: what stands behind the colon is no level; warning, info",
     );
     told(&[("DP_LOG", "/nonexistent/dp")], "dp run: DP_LOG: /nonexistent/dp: No such file or directory");
-    told(&[("DP_NID", "0")], "DP_NID=0: too small; 1 to 65535");
+    told(&[("DP_NID", "0")], "DP_NID=0: too small; 1 to 65534");
 }
 
 #[test]

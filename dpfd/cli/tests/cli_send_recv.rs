@@ -341,9 +341,9 @@ fn a_node_that_cannot_be_is_told_and_so_is_a_name_with_a_slip() {
     ended(
         &with("recv 3110 --timeout 0.1", "DP_NID", "one"),
         2,
-        "dp recv: DP_NID=one: not a whole number; 1 to 65535",
+        "dp recv: DP_NID=one: not a whole number; 1 to 65534",
     );
-    ended(&with("send 3110 --timeout 0.1", "DP_NID", "65536"), 2, "dp send: DP_NID=65536: too large");
+    ended(&with("send 3110 --timeout 0.1", "DP_NID", "65535"), 2, "dp send: DP_NID=65535: too large");
     ended(
         &with("recv 3110 --timeout 0.1", "DP_RUNTIMEDIR", "/tmp"),
         3,

@@ -35,7 +35,8 @@ const WRONG: &[(&str, &str)] = &[
         "~ UNIT | {--nosuch} nginx | --root GONE nginx ~ no such folder | --root FILE nginx ~ no such folder | --root DIR {a/b} |
          --root DIR {../x} | --root DIR {x.socket} | --root DIR {x.timer} | --root DIR {x.mount} | {--dry-run} nginx |
          --now --root DIR nginx ~ --root | --root {} | --root DIR {.service} | --root DIR {a b} | --root DIR {@.service} |
-         --user-manager --root GONE nginx ~ no such folder | --root DIR {-x} | --now=1 nginx ~ --now | {--json} nginx | --root DIR ~ UNIT",
+         --user-manager --root GONE nginx ~ no such folder | --root DIR {-x} | --now=1 nginx ~ --now | {--json} nginx | --root DIR ~ UNIT |
+         --root DIR {nosuch-dp} | --all --root DIR nginx ~ --all",
     ),
     (
         "status",
@@ -130,7 +131,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "node",
-        "{--nosuch} | --graph {GONE} | --graph {DIR} | --graph {FILE} | --node {x} | --node {0} | --node {65535} | --node {-1} | --spin {x} |
+        "{--nosuch} | --graph {GONE} | --graph {DIR} | --graph {FILE} | --node {x} | --node {0} | --node {65535} | --node {-1} | --xdp {x} | --spin {x} |
          --spin {-1} | --spin {1000001} | --flows {x} | --flows {0} | --flows {10000001} | --memory {x} | --memory {0} | --memory {65537} |
          {stray} | --graph ~ --graph | --memory {-1} | --route ~ --route",
     ),
@@ -350,4 +351,46 @@ fn a_report_is_written_where_standard_output_is_not() {
     let said = String::from_utf8_lossy(&again.stderr);
     assert!(said.contains("report: it exists, and is not overwritten; name a new file"), "{said}");
     assert_eq!(report(), before);
+}
+
+#[test]
+fn what_is_told_has_a_way_out() {
+    let place = Place::new("ways");
+    for (line, words) in [
+        ("top --latency foo", "an IP address with a port, as in 127.0.0.1:6379"),
+        ("recv abc", "the number of an endpoint here, 1 to 65535"),
+        ("recv --count x 5000", "a number of messages"),
+        ("doctor nosuch-program-dp", "check the spelling, dp ls lists programs with the shim"),
+        ("doctor --host --report GONE", "make its folder first"),
+        ("graph key GONE", "make its folder first"),
+        (
+            "node --graph GONE",
+            "dp-graph.toml(5) tells how to write one, or name one that is there: --graph FILE",
+        ),
+        ("graph check GONE", "dp-graph.toml(5) tells how to write one"),
+        ("graph live GONE", "dp-graph.toml(5) tells how to write one"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+        command.args(line.split(' ').map(|word| place.real(word))).env("DP_DRIVER", "user");
+        command.env("DP_RUNTIME_DIR", place.0.path.join("registry")).env("HOME", &place.0.path);
+        let out = ended(&mut command).expect("its end");
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success() && said.contains(words), "{line}: {said}");
+    }
+}
+
+/// It looked as if no gateway ran, and all were well.
+#[test]
+fn a_folder_of_endpoints_that_cannot_be_used_is_bad() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new("folder");
+    let registry = place.0.path.join("open");
+    fs::create_dir(&registry).expect("a folder");
+    fs::set_permissions(&registry, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_dp"));
+    command.args(["doctor", "--host"]).env("DP_RUNTIME_DIR", &registry).env("DP_DRIVER", "user");
+    let out = ended(&mut command).expect("its end");
+    let said = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.code() == Some(1) && said.contains("BAD   gateway: not to be asked: "), "{said}");
+    assert!(said.contains("open to everybody") && said.contains("sudo DP_RUNTIME_DIR=/run/dp"), "{said}");
 }

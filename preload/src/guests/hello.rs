@@ -1,11 +1,11 @@
 //! What comes through the door: a guest's memory.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::BorrowedFd;
 
 use dp_channel::family::{Id, Reason};
 use dp_channel::share;
-use dp_channel::unmapped::{key, Unmapped};
+use dp_channel::unmapped::{key, Key, Unmapped};
 use dp_edge::sys::raw;
 
 use super::room::{close_mapped, is_used, place, put_away_those_gone};
@@ -21,6 +21,27 @@ pub fn count_other_version(cred: &libc::ucred) {
     if OTHER_VERSION.swap(pid, Ordering::Relaxed) != pid {
         state::count(Reason::Version);
     }
+}
+
+/// Clients for whom there was no room: each, by its memory, at the place that this says.
+static NO_ROOM: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+/// The place of a client in [`NO_ROOM`], and what stands there of it.
+fn no_room(key: Key) -> (&'static AtomicU64, u64) {
+    let name = (key[0].rotate_left(32) ^ key[1]).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (&NO_ROOM[(name >> 58) as usize], name)
+}
+
+/// There is no room for a client. It says hello again and again meanwhile, and is still one; false: it was told of.
+fn is_news(key: Key) -> bool {
+    let (place, name) = no_room(key);
+    place.swap(name, Ordering::Relaxed) != name
+}
+
+/// There is room for it now: if that ends, it is counted again.
+fn has_room(key: Key) {
+    let (place, name) = no_room(key);
+    let _ = place.compare_exchange(name, 0, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// A hello came; `opener` opened the door. True if there is something to look into. One thread at a time.
@@ -66,7 +87,15 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
         g.set_links(links);
         return true;
     }
-    let Some(i) = place(cred.uid) else { return refused(Reason::Slots) };
+    let Some(i) = place(cred.uid) else {
+        rights::refuse(fd);
+        link::end(links[0]);
+        if is_news(key) {
+            state::count(Reason::Slots);
+        }
+        return false;
+    };
+    has_room(key);
     let Some(fd) = own::keep(fd) else {
         link::end(links[0]);
         state::count(Reason::Memory);
@@ -88,4 +117,18 @@ pub fn receive(fd: i32, cred: &libc::ucred, opener: Id, links: [u64; 2]) -> bool
     g.fd.store(fd, Ordering::SeqCst);
     HIGH.fetch_max(i + 1, Ordering::Release);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_without_room_is_counted_once_however_often_it_says_hello() {
+        let count = |key| (0..5).filter(|_| is_news(key)).count();
+        assert_eq!(count([1, 2]), 1);
+        assert_eq!((count([2, 1]), count([1, 2])), (1, 0), "another one");
+        has_room([1, 2]);
+        assert_eq!((count([1, 2]), count([2, 1])), (1, 0));
+    }
 }

@@ -23,9 +23,9 @@ pub fn of(reason: Reason) -> Option<&'static str> {
         Reason::Exec => "give the socket SOCK_CLOEXEC if the executed program does not need it",
         Reason::Passed => "nothing to do: the process that got the socket is not followed",
         Reason::Stdio => "nothing to do: stdio reads inside the C library",
-        Reason::IoUring => "dp-preload(7), io_uring: let the program use epoll, if it can be told to",
+        Reason::IoUring => "dp-preload(7), What stays on TCP: let the program use epoll, if it can be told to",
         Reason::State => "the program replaces descriptors by raw system calls: leave it on TCP by a rule",
-        Reason::Option => "dp-preload(7), Socket options: a channel does not have it",
+        Reason::Option => "SO_RCVLOWAT, SO_PEEK_OFF, SO_TIMESTAMP*, TCP_MD5SIG, TCP_ULP, TCP_REPAIR, O_ASYNC (dp-preload(7), What stays on TCP): have the program leave it unset, if it can be told to, or leave it on TCP by a rule",
         Reason::Corrupt => "the other program wrote into shared memory what cannot be: look at that program first",
         Reason::PeerLeft => "the other end has the reason: see dp doctor of that program",
         Reason::NoUnix => needs::OPEN_FAMILIES,
@@ -38,4 +38,23 @@ pub fn of(reason: Reason) -> Option<&'static str> {
         }
         Reason::Nat => "connect to the address and port where the server listens",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn sections_of_the_manual_that_are_named_are_there() {
+        let page = include_str!("../../../../man/dp-preload.7");
+        let named = |line: &'static str| line.strip_prefix(".Ss ").or_else(|| line.strip_prefix(".Sh "));
+        let sections: Vec<&str> = page.lines().filter_map(named).collect();
+        let mut found = 0;
+        for source in [include_str!("advice.rs"), include_str!("process.rs"), include_str!("../program.rs")] {
+            for rest in source.split(concat!("dp-preload(7)", ", ")).skip(1) {
+                let is_there = sections.iter().any(|section| rest.starts_with(section));
+                assert!(is_there, "{:?}", rest.lines().next());
+                found += 1;
+            }
+        }
+        assert!(found >= 7, "{found}");
+    }
 }

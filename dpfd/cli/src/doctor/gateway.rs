@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use dp_node::serve::folder;
 use dp_node::status::Gateway;
 
 use super::Finding;
@@ -12,6 +13,12 @@ const OF_THE_UNIT: &str = "/run/dp";
 
 /// All that there is to say.
 pub fn examine() -> Vec<Finding> {
+    if let Err(error) = folder() {
+        let way_out = format!(
+            "ask as its user, or as root; that of dp-node.service is {OF_THE_UNIT}: sudo DP_RUNTIME_DIR={OF_THE_UNIT} dp doctor --host"
+        );
+        return vec![Finding::bad("gateway", format!("not to be asked: {error}"), way_out)];
+    }
     let runs_there = Gateway::runs_in(Path::new(OF_THE_UNIT));
     told(flows::ask(), runs_there)
 }
@@ -22,7 +29,7 @@ fn told(answer: Result<Option<Gateway>, String>, runs_there: bool) -> Vec<Findin
         Ok(Some(gateway)) => gateway,
         Ok(None) if runs_there => {
             let text = format!("none runs for this user's endpoints, and one for those of {OF_THE_UNIT}");
-            let way_out = format!("to look at that one, set DP_RUNTIME_DIR={OF_THE_UNIT}");
+            let way_out = format!("to look at that one: sudo DP_RUNTIME_DIR={OF_THE_UNIT} dp doctor --host");
             return vec![Finding::note("gateway", text, way_out)];
         }
         Ok(None) => return vec![Finding::fine("gateway", "none runs: messages stay on this node")],

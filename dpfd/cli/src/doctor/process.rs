@@ -109,7 +109,9 @@ pub fn examine(pid: u32, families: &[Family]) -> Vec<Finding> {
     found.extend(
         [host::kernel(), host::pages()].into_iter().filter(|finding| finding.verdict != Verdict::Fine),
     );
-    found.extend(variables::examine(&read(pid, "environ").unwrap_or_default()));
+    found.extend(variables::examine(&read(pid, "environ").unwrap_or_default(), |place| {
+        variables::writes(pid, place)
+    }));
     found.extend(surroundings(pid));
     if family.state == State::On {
         found.extend(connections(family));
@@ -257,8 +259,8 @@ fn surroundings(pid: u32) -> Vec<Finding> {
     if rings.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|link| is_ring(&link)) {
         found.push(Finding::note(
             "io_uring",
-            "it has one: sockets that it is told of stay on TCP",
-            "dp-preload(7), io_uring",
+            "it has one: sockets that it is told of stay on TCP, and all of them where the shim cannot follow it",
+            "dp-preload(7), What stays on TCP: let the program use epoll, if it can be told to",
         ));
     }
     let space = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino()).ok();
@@ -336,7 +338,11 @@ fn connections(family: &Family) -> Vec<Finding> {
                 "{} waits slept over something that had come: a fault of the shim",
                 family.lost_wakeups
             ),
-            way_out: Some("run it without the shim, and report it with dp doctor --report".into()),
+            // What is told of it ends with the process.
+            way_out: Some(format!(
+                "before anything is restarted: dp doctor {} --report FILE; then run it without the shim, and send the file",
+                family.processes.first().map_or(0, |process| process.pid)
+            )),
         });
     }
     found

@@ -8,23 +8,25 @@ use dp_node::status::Gateway;
 /// How long the gateway may take to answer.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// What it tells; none if there is no gateway.
+/// What it tells; none if there is no gateway, or the folder cannot be used, which was told with the endpoints.
 ///
 /// # Errors
 ///
 /// It does not answer; in words.
 pub fn ask() -> Result<Option<Gateway>, String> {
+    if folder().is_err() {
+        return Ok(None);
+    }
     ask_within(ANSWER)
 }
 
-/// The same by one who can wait longer.
+/// The same by one who lists no endpoints, and may be able to wait longer.
 ///
 /// # Errors
 ///
-/// As above.
+/// It does not answer, or the folder cannot be used; in words.
 pub fn ask_within(patience: Duration) -> Result<Option<Gateway>, String> {
-    // A fault of the folder was told with the endpoints.
-    let Some(folder) = folder().ok().flatten() else { return Ok(None) };
+    let Some(folder) = folder().map_err(|error| error.to_string())? else { return Ok(None) };
     Gateway::ask(&folder, patience).map_err(|error| {
         format!("the gateway does not answer: {error}; other nodes and flows are missing; see journalctl -u dp-node")
     })

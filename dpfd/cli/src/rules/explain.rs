@@ -50,7 +50,8 @@ pub struct Args {
     json: bool,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// As of a command line.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let wrong = "an IP address with a port, as in 127.0.0.1:6379, [::1]:6379, localhost:6379";
     let text = text.strip_prefix("localhost").map_or_else(|| text.into(), |rest| format!("127.0.0.1{rest}"));
     numbered(&text).unwrap_or(text).parse().map_err(|_| wrong.into())
@@ -89,7 +90,7 @@ struct Answer {
     because: Option<Line>,
     passed_over: Vec<Passed>,
     /// What more there is to know of it.
-    notes: Vec<&'static str>,
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -167,14 +168,19 @@ fn on_some_interface(addr: SocketAddr) -> impl Iterator<Item = SocketAddr> {
     })
 }
 
-fn notes(channel: bool, question: &Question) -> Vec<&'static str> {
-    if channel && !question.here {
-        vec!["only connections within this host become channels (reason remote)"]
-    } else if channel && question.direction == Direction::Listen {
-        vec!["this is for clients of this host; connections of others stay on TCP (reason remote)"]
+fn notes(channel: bool, question: &Question) -> Vec<String> {
+    let note = if !channel {
+        return Vec::new();
+    } else if !question.here {
+        "only connections within this host become channels (reason remote)".into()
+    } else if question.direction == Direction::Listen {
+        "this is for clients of this host; connections of others stay on TCP (reason remote)".into()
     } else {
-        Vec::new()
-    }
+        // Without an interface, which the server's own question does not need.
+        let server = SocketAddr::new(question.addr, question.port);
+        format!("the server's end goes by its own rules: dp rules explain --listen SERVER {server}")
+    };
+    vec![note]
 }
 
 impl Answer {

@@ -119,6 +119,11 @@ impl Home {
         self.read_those(name, |file| !file.ends_with(FILE))
     }
 
+    /// Whether there is a unit of that name, masked or not.
+    pub fn is_known(&self, name: &str) -> bool {
+        self.first(name).or_else(|| self.first(&template(name)?)).is_some()
+    }
+
     /// The unit with what our own drop-in says, as its programs are started.
     ///
     /// # Errors

@@ -73,16 +73,21 @@ impl Log {
     /// # Errors
     /// It cannot.
     pub fn check_place(&self) -> Result<(), Unwritable> {
-        let (opened, way_out) = match &self.place {
+        let opened = match &self.place {
             Place::Stderr => return Ok(()),
-            Place::Journal => (line::datagrams_to(JOURNAL), "no systemd-journald is here; name a file"),
-            Place::File(path) => (line::open(path), "name a file that the program may write to"),
+            Place::Journal => line::datagrams_to(JOURNAL),
+            Place::File(path) => line::open(path),
         };
-        let unwritable = |errno| {
-            let why = io::Error::from_raw_os_error(errno);
-            Unwritable { place: self.place.clone(), why, way_out }
+        opened.map(raw::close).map_err(|errno| self.unwritable(errno))
+    }
+
+    /// That this process cannot write there, as this error says.
+    pub fn unwritable(&self, errno: i32) -> Unwritable {
+        let way_out = match self.place {
+            Place::Journal => "no systemd-journald is here; name a file",
+            _ => "name a file that the program may write to",
         };
-        opened.map(raw::close).map_err(unwritable)
+        Unwritable { place: self.place.clone(), why: io::Error::from_raw_os_error(errno), way_out }
     }
 }
 
