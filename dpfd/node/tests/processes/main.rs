@@ -145,6 +145,52 @@ fn a_receiving_gateway_that_is_killed_loses_and_repeats_nothing() {
     [here, there_].into_iter().for_each(kit::Child::kill);
 }
 
+/// A receiver's gateway ends while its receiver, who is slow, has much to read of what it brought, and the next one has more.
+fn comes_in_order_to_one_who_is_slow(end: impl Fn(kit::Child)) {
+    const COUNT: u64 = 600;
+    let [one, two] = two_nodes();
+    let here = one.gateway();
+    let mut there_ = two.gateway();
+    let receiver = two.run(|| {
+        receive_all(&open(ECHO), COUNT, |_| {
+            std::thread::sleep(Duration::from_millis(2));
+            40
+        });
+        true
+    });
+    let sender = one.run(|| {
+        let e = open(0);
+        for i in 0..COUNT {
+            e.send_to(&numbered(i, 40), there(2)).expect("room");
+            if i >= 200 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        true
+    });
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(100));
+        end(there_);
+        there_ = two.gateway();
+    }
+    kit::Child::all_ok(vec![sender, receiver]);
+    [here, there_].into_iter().for_each(kit::Child::kill);
+}
+
+#[test]
+fn what_a_killed_gateway_brought_and_nobody_has_read_comes_before_what_the_next_one_brings() {
+    comes_in_order_to_one_who_is_slow(kit::Child::kill);
+}
+
+#[test]
+fn what_a_gateway_that_was_told_to_end_brought_comes_before_what_the_next_one_brings() {
+    comes_in_order_to_one_who_is_slow(|gateway| {
+        gateway.terminate();
+        gateway.ok();
+    });
+}
+
 #[test]
 fn a_sending_gateway_that_is_killed_takes_with_it_only_what_nobody_acknowledged_and_its_senders_go_on() {
     let [one, two] = two_nodes();
