@@ -213,7 +213,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// This one, which is not larger, or cannot be used while something is kept: later, if at all.
     pub fn grow(&mut self, now: u64, memory: B) -> Result<B, B> {
         let former = self.reassembly.grow(memory)?;
-        if self.peer != 0 {
+        // Who is to agree to a new incarnation first hears of the room with that.
+        if self.peer != 0 && self.awaits.is_none() {
             self.ack.hurry(now);
         }
         Ok(former)

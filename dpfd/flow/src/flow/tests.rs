@@ -70,6 +70,7 @@ cases! {
     a_shortening_before_the_first_is_agreed_still_says_what_had_come
     a_loss_behind_a_restart_of_the_peer_counts_as_one_before_it
     a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_part_on
+    more_memory_while_the_peer_is_to_agree_leaves_nothing_due_that_cannot_be_said
 }
 
 fn met() -> (Box<Small>, Box<Small>) {
@@ -431,4 +432,21 @@ fn a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_p
         now += 30_000_000;
     }
     assert_eq!((begins, answers), (vec![0, 6, 16, 26], 1));
+}
+
+fn more_memory_while_the_peer_is_to_agree_leaves_nothing_due_that_cannot_be_said() {
+    let mut small = Box::new(Small::new(config(A, B), vec![0; 4 * PART]).unwrap());
+    let mut there = flow(config(B, A));
+    send(&mut small, 0).unwrap();
+    exchange(&mut small, &mut there, 0, 9);
+    let now = 2_000_000;
+    small.renew(now);
+    assert_eq!(frames(&mut small, now, 0).len(), 1, "a HELLO");
+    assert!(small.grow(now, vec![0; 8 * PART]).is_ok());
+    frames(&mut small, now, 0);
+    assert!(small.next_timeout().unwrap() > now, "the next HELLO");
+    // The room is known when that is through.
+    let now = 40_000_000;
+    greet(&mut small, &mut there, now);
+    assert_eq!(there.state().room, 8);
 }
