@@ -297,6 +297,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             Body::Hello(hello) => {
                 let place = self.place();
                 let begins = self.greeting.hello(now, &hello);
+                // It is there, also where it is to hear of this end's new incarnation yet.
+                if begins {
+                    (self.heard, self.asked) = (now, 0);
+                }
                 match self.awaits {
                     // Only one that has left the former incarnation says where it is in it for good.
                     Some(former) if self.greeting.is_confirmed() => self.go_on(now, &hello, former),
