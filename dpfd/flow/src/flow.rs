@@ -213,7 +213,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
     /// This one, which is not larger, or cannot be used while something is kept: later, if at all.
     pub fn grow(&mut self, now: u64, memory: B) -> Result<B, B> {
         let former = self.reassembly.grow(memory)?;
-        if self.peer != 0 {
+        // Who is to agree to a new incarnation first hears of the room with that.
+        if self.peer != 0 && self.awaits.is_none() {
             self.ack.hurry(now);
         }
         Ok(former)
@@ -296,6 +297,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
             Body::Hello(hello) => {
                 let place = self.place();
                 let begins = self.greeting.hello(now, &hello);
+                // It is there, also where it is to hear of this end's new incarnation yet.
+                if begins {
+                    (self.heard, self.asked) = (now, 0);
+                }
                 match self.awaits {
                     // Only one that has left the former incarnation says where it is in it for good.
                     Some(former) if self.greeting.is_confirmed() => self.go_on(now, &hello, former),

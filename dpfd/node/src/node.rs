@@ -47,8 +47,9 @@ pub struct Dropped {
 pub struct Node<L: Local> {
     nid: Nid,
     user: u32,
-    local: L,
+    /// The first to go: with what is local goes that this process is the gateway, and the next one wants the same addresses.
     routes: Vec<Box<dyn Route>>,
+    local: L,
     received: Vec<Option<Received>>,
     /// How often each of them failed in a row to say what came.
     fails: Vec<u32>,

@@ -12,11 +12,16 @@
 //!  | 1, node, there, | tag, taken      |  and so on: a slot for each flow, where it is
 //!  | here: 16 bits   | : 32 bits each  |
 //!  +-----------------+-----------------+
+//!  | when the flow of a slot last began  |  and so on, behind all of these
+//!  | or ended: 63 bits, a count of all   |
+//!  | times; whether it had begun         |
+//!  +-------------------------------------+
 //! ```
 //!
 //! A file that is missing or is of no use is begun anew: then what was on its way to a gateway that was killed can come
 //! twice, and nothing else is different. The same holds for a flow whose slot another one needed: where all are taken, that
-//! of a flow makes room that nobody has used for long (`places/rest.rs`).
+//! of a flow makes room that nobody has used for long (`places/rest.rs`), in this process or the ones before: so a flow whose parts are
+//! on their way while the gateway is killed keeps its place longer than all that had ended.
 //!
 //! The folder may be a group's. A file there that somebody else could write to, or make shorter, is not used: what he wrote would count
 //! as delivered, and a store to what is missing ends the process. So does a store for which the file system has no room, which is
@@ -38,10 +43,12 @@ mod rest;
 use rest::Rest;
 
 const MAGIC: u64 = u64::from_be_bytes(*b"dpplace1");
-/// Flows that it has room for: 1 MiB.
+/// Flows that it has room for: 1.5 MiB.
 const MOST: usize = 65_535;
 /// Of a slot that is used.
 const USED: u64 = 1 << 48;
+/// Of what says when the flow of a slot last began or ended: it had begun.
+const BEGUN: u64 = 1;
 
 /// Which endpoints a flow is between.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -74,6 +81,8 @@ pub struct Places {
     /// Slots that have a key: these are the first ones.
     used: usize,
     rest: Rest,
+    /// How many flows have begun or ended since the file was made.
+    turns: u64,
     counts: Counts,
 }
 
@@ -109,6 +118,11 @@ fn key(nid: Nid, ends: Ends) -> u64 {
     USED | u64::from(nid) << 32 | u64::from(ends.there) << 16 | u64::from(ends.here)
 }
 
+/// Where it says when the flow of a slot last began or ended: behind what former gateways know.
+fn stamp(most: usize, slot: usize) -> usize {
+    2 * (most + 1) + slot
+}
+
 /// The node of a slot's key.
 fn node_of(key: u64) -> Nid {
     (key >> 32) as Nid
@@ -119,38 +133,51 @@ impl Places {
     ///
     /// # Errors
     ///
-    /// Those of open(2), fallocate(2) (ENOSPC: there is not 1 MiB of room) and mmap(2).
+    /// Those of open(2), fallocate(2) (ENOSPC: there are not 1.5 MiB of room) and mmap(2).
     pub fn open(path: &Path, nid: Nid) -> io::Result<Places> {
         Places::with_room(path, nid, MOST)
     }
 
     pub(crate) fn with_room(path: &Path, nid: Nid, most: usize) -> io::Result<Places> {
         let file = open_own(path)?;
-        let count = 2 * (most + 1);
+        let count = 3 * (most + 1);
         posix_fallocate(&file, 0, 8 * count as i64)?;
         let words = Words::map(&file, count)?;
         let all = words.all();
-        let (mut slots, mut used, mut rest) = (HashMap::new(), 0, Rest::new(most));
+        let (mut slots, mut lying, mut rest) = (HashMap::new(), Vec::new(), Rest::new(most));
         if all[0].load(Relaxed) == MAGIC && all[1].load(Relaxed) == u64::from(nid) {
             for slot in 1..=most {
                 let key = all[2 * slot].load(Relaxed);
                 if key & USED == 0 {
                     break;
                 }
-                used = slot;
                 slots.insert(key, slot);
                 rest.add(node_of(key));
-                rest.lie(node_of(key), slot);
+                lying.push((all[stamp(most, slot)].load(Relaxed), slot));
             }
         } else {
             // From the front: a slot is used only if all before it are.
             all[0].store(0, Relaxed);
-            let used = all[2..].iter().step_by(2).take_while(|word| word.load(Relaxed) != 0);
+            let keys = all[2..2 * (most + 1)].iter().step_by(2);
+            let used = keys.take_while(|word| word.load(Relaxed) != 0);
             used.for_each(|word| word.store(0, Relaxed));
             all[1].store(nid.into(), Relaxed);
             all[0].store(MAGIC, Relaxed);
         }
-        Ok(Places { words, slots, used, rest, counts: Counts::default() })
+        let (used, turns) = (lying.len(), lying.iter().map(|(turn, _)| turn >> 1).max().unwrap_or(0));
+        // Those that had ended first, in that order.
+        lying.sort_unstable_by_key(|&(turn, slot)| (turn & BEGUN, turn, slot));
+        for (_, slot) in lying {
+            rest.lie(node_of(all[2 * slot].load(Relaxed)), slot);
+        }
+        Ok(Places { words, slots, used, rest, turns, counts: Counts::default() })
+    }
+
+    /// The flow of that slot begins or ends: what the next process is to know.
+    fn turn(&mut self, at: usize, begun: u64) {
+        self.turns += 1;
+        let all = self.words.all();
+        all[stamp(all.len() / 3 - 1, at)].store(self.turns << 1 | begun, Relaxed);
     }
 
     /// A flow begins: where its place is kept, and how far it was.
@@ -159,6 +186,7 @@ impl Places {
         let at = self.slots.get(&key).copied();
         let place = at.map(|at| {
             self.rest.rise(at);
+            self.turn(at, BEGUN);
             let word = self.words.all()[2 * at + 1].load(Relaxed);
             Place { tag: (word >> 32) as u32, taken: word as u32 }
         });
@@ -169,6 +197,7 @@ impl Places {
     pub fn end(&mut self, slot: Slot) {
         if let Some(at) = slot.at {
             self.rest.lie(node_of(slot.key), at);
+            self.turn(at, 0);
         }
     }
 
@@ -187,6 +216,7 @@ impl Places {
             self.rest.add(node_of(slot.key));
         }
         self.rest.rise(at);
+        self.turn(at, BEGUN);
         slot.at = Some(at);
     }
 
@@ -198,7 +228,7 @@ impl Places {
     /// A slot that nobody needs.
     fn room(&mut self) -> Option<usize> {
         let words = self.words.all();
-        if self.used + 1 < words.len() / 2 {
+        if self.used + 1 < words.len() / 3 {
             self.used += 1;
             return Some(self.used);
         }

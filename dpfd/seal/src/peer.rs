@@ -51,6 +51,8 @@ pub struct Peer {
     response: Option<[u8; WORD]>,
     /// The other side is to be shown that this one has the keys.
     confirm: bool,
+    /// When it was to be shown that last.
+    confirmed_at: Option<u64>,
     /// The latest time of an INITIATION that was answered.
     answered: u64,
     answered_at: Option<u64>,
@@ -76,6 +78,7 @@ impl Peer {
             calling: Calling::default(),
             response: None,
             confirm: false,
+            confirmed_at: None,
             answered: 0,
             answered_at: None,
             told_at: None,
@@ -233,6 +236,7 @@ impl Peer {
             if doubt || !self.is_ready(now) {
                 self.calling.want(&self.config.limits, now);
             }
+            self.confirm_again(now);
             return Err(Refused::Session);
         };
         session.replay.check(counter)?;
@@ -240,6 +244,7 @@ impl Peer {
             return Err(Refused::Tag);
         }
         session.replay.mark(counter);
+        session.heard = true;
         if which == Which::Next {
             self.sessions.confirmed();
             self.calling.done();
@@ -247,6 +252,18 @@ impl Peer {
         }
         self.hear(now);
         Ok(())
+    }
+
+    /// A packet came that cannot be opened. If nothing came yet by the session that this side began, the other one may send by one
+    /// that it had before, and not have heard that the keys are known here: it waits for a word of that, which may be lost, and this
+    /// side may have nothing to say by itself. Whoever forges packets has few of these sent.
+    fn confirm_again(&mut self, now: u64) {
+        let limits = &self.config.limits;
+        let unheard =
+            self.sessions.current(limits, now).is_some_and(|session| session.began && !session.heard);
+        if unheard && !is_soon(self.confirmed_at, limits.retry_first, now) {
+            (self.confirm, self.confirmed_at) = (true, Some(now));
+        }
     }
 
     fn hear(&mut self, now: u64) {

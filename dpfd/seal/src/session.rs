@@ -40,13 +40,15 @@ pub(crate) struct Session {
     pub since: u64,
     /// This side began it.
     pub began: bool,
+    /// A packet came by it: the other side sends by it, too.
+    pub heard: bool,
 }
 
 impl Session {
     pub fn new(keys: &Keys, mode: Mode, began: bool, since: u64) -> Option<Session> {
         let (out, back) = if began { (&keys.forth, &keys.back) } else { (&keys.back, &keys.forth) };
         let (seal, open) = (Cipher::new(mode, out)?, Cipher::new(mode, back)?);
-        Some(Session { id: keys.id, seal, open, next: 0, replay: Replay::new(), since, began })
+        Some(Session { id: keys.id, seal, open, next: 0, replay: Replay::new(), since, began, heard: false })
     }
 
     pub fn age(&self, now: u64) -> u64 {

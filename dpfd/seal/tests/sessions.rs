@@ -346,11 +346,12 @@ fn a_flood_of_forged_frames_is_answered_with_a_few_words() {
     assert!(calls <= 20, "{calls} handshakes in a minute");
 }
 
-/// While there is a session, they are not answered at all.
+/// While there is a session that both sides know, they are not answered at all.
 #[test]
 fn forged_frames_do_not_disturb_a_session() {
     let mut world = world();
     world.connect();
+    world.both_pass();
     let sent = packets(&world);
     let mut forged = vec![0x5e, 0x13, 0, 2];
     forged.resize(100, 0x77);
@@ -416,4 +417,38 @@ fn a_session_in_doubt_is_renewed() {
     world.send(0);
     world.pass(6 * S);
     world.both_pass();
+}
+
+/// A node was started again and has nothing to say, and its word that it has the keys is lost: the other one goes on with the
+/// session that was.
+#[test]
+fn a_lost_word_of_the_keys_holds_a_route_up_for_a_moment_only() {
+    let mut world = world();
+    world.connect();
+    world.both_pass();
+    world.restart(1, 0);
+    let came = world.sides[1].came.len();
+    world.send(0);
+    world.pass(50 * US);
+    // INITIATION and RESPONSE have come; EMPTY does not.
+    world.link.lost = 1000;
+    world.pass(50 * US);
+    assert!(world.is_ready(1));
+    world.link.lost = 0;
+    let since = world.now;
+    while world.sides[1].came.len() == came {
+        world.send(0);
+        world.pass(10 * MS);
+        assert!(world.now - since < 500 * MS, "nothing came for so long");
+    }
+    world.both_pass();
+    // Whoever repeats what cannot be opened has nothing sent any more.
+    let sent = packets(&world);
+    let mut forged = vec![0x5e, 0x13, 0, 1];
+    forged.resize(100, 0x77);
+    for _ in 0..100 {
+        world.arrive(1, forged.clone());
+        world.pass(10 * MS);
+    }
+    assert_eq!(packets(&world), sent);
 }

@@ -70,6 +70,8 @@ cases! {
     a_shortening_before_the_first_is_agreed_still_says_what_had_come
     a_loss_behind_a_restart_of_the_peer_counts_as_one_before_it
     a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_part_on
+    more_memory_while_the_peer_is_to_agree_leaves_nothing_due_that_cannot_be_said
+    a_peer_that_never_agrees_to_begin_anew_is_dead_like_any_other
 }
 
 fn met() -> (Box<Small>, Box<Small>) {
@@ -431,4 +433,42 @@ fn a_message_that_was_taken_in_part_is_given_up_and_comes_again_from_its_first_p
         now += 30_000_000;
     }
     assert_eq!((begins, answers), (vec![0, 6, 16, 26], 1));
+}
+
+fn more_memory_while_the_peer_is_to_agree_leaves_nothing_due_that_cannot_be_said() {
+    let mut small = Box::new(Small::new(config(A, B), vec![0; 4 * PART]).unwrap());
+    let mut there = flow(config(B, A));
+    send(&mut small, 0).unwrap();
+    exchange(&mut small, &mut there, 0, 9);
+    let now = 2_000_000;
+    small.renew(now);
+    assert_eq!(frames(&mut small, now, 0).len(), 1, "a HELLO");
+    assert!(small.grow(now, vec![0; 8 * PART]).is_ok());
+    frames(&mut small, now, 0);
+    assert!(small.next_timeout().unwrap() > now, "the next HELLO");
+    // The room is known when that is through.
+    let now = 40_000_000;
+    greet(&mut small, &mut there, now);
+    assert_eq!(there.state().room, 8);
+}
+
+fn a_peer_that_never_agrees_to_begin_anew_is_dead_like_any_other() {
+    let (mut here, _) = met();
+    let begin = 2_000_000;
+    send(&mut here, 5).unwrap();
+    assert_eq!(frames(&mut here, begin, 5).len(), 1);
+    here.renew(begin);
+    let (mut now, mut hellos) = (begin, 0);
+    while let Some(next) = here.next_timeout().filter(|next| *next <= begin + 60_000_000_000) {
+        now = next.max(now);
+        hellos += frames(&mut here, now, 5).len();
+    }
+    assert_eq!(here.poll_event(), Some(Event::Down(Down::Silent)));
+    assert_eq!(here.poll_event(), Some(Event::Lost { from: 1, before: 2 }));
+    let took = now - begin;
+    assert!((5_000_000_000..7_000_000_000).contains(&took), "{took} ns, {hellos} HELLOs");
+    // It tries again when there is something to say.
+    assert_eq!((here.next_timeout(), here.state().open), (None, false));
+    assert_eq!(send(&mut here, 5), Ok(2));
+    assert_eq!(frames(&mut here, now, 5).len(), 1);
 }

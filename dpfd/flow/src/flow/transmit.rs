@@ -52,7 +52,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
 
     fn next_frame(&mut self, now: u64, source: &mut impl Source, out: &mut [u8]) -> Option<usize> {
         self.paced = false;
+        let due = self.greeting.due();
         if let Some(reply) = self.greeting.take(now) {
+            // One by the clock is a question.
+            if self.awaits.is_some() && self.greeting.due() != due {
+                self.asked = self.asked.saturating_add(1);
+            }
             return Some(self.hello(reply, out));
         }
         if self.peer == 0 || self.awaits.is_some() {
@@ -168,6 +173,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>, const W: usize> Flow<B, W> {
 
     /// What the clock brings.
     fn expire(&mut self, now: u64) {
+        if self.awaits.is_some() && self.greeting.due().is_some_and(|at| at <= now) && self.is_dead(now) {
+            return self.end(Down::Silent);
+        }
         if self.repeat_at.is_some_and(|at| at <= now) && !self.no_answer(now) {
             return;
         }

@@ -50,7 +50,8 @@ impl Gate {
             gateway.restrict(edges);
         }
         let libraries = libraries.iter().map(|path| Loaded::load(path)).collect::<Result<Vec<_>, _>>()?;
-        let (routes, places) = routes::open(&nart.own, nart.xdp, &libraries, &mut warn);
+        let end = process::now() + CLEARED;
+        let (routes, places) = routes::open(&nart.own, nart.xdp, &libraries, end, &mut warn);
         if routes.is_empty() {
             return Err(CannotServe::NoRoute(nart.nid));
         }

@@ -1,22 +1,29 @@
 //! Opening the routes of a node, as the graph names them.
 
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use dp_edge::sys::process;
 use dp_route::eth::Eth;
 use dp_route::library::Loaded;
 use dp_route::udp::{Options, Udp};
 use dp_route::xdp::Xdp;
 use dp_route::{PeerAddr, Route};
 
-/// Opens the routes of this node: those that could be, and for each address which of them it is.
+/// Opens the routes of this node: those that could be, and for each address which of them it is. Somebody who has one of the addresses
+/// may keep it until `end`.
 pub(super) fn open(
     own: &[PeerAddr],
     xdp: Xdp,
     libraries: &[Loaded],
+    end: u64,
     warn: &mut impl FnMut(String),
 ) -> (Vec<Box<dyn Route>>, Vec<Option<usize>>) {
     let mut routes: Vec<Box<dyn Route>> = Vec::new();
     let mut places = Vec::new();
     for address in own {
-        match open_one(address, xdp, libraries) {
+        match open_one(address, xdp, libraries, end) {
             Ok(route) => {
                 if let Some(remark) = route.remark() {
                     warn(format!("{address}: {remark}"));
@@ -47,9 +54,21 @@ fn unknown(route: &str) -> &'static str {
     }
 }
 
-fn open_one(address: &PeerAddr, xdp: Xdp, libraries: &[Loaded]) -> Result<Box<dyn Route>, String> {
+/// The former gateway's sockets are cleared away behind its lock, where it was killed.
+fn open_udp(at: SocketAddr, end: u64) -> io::Result<Udp> {
+    loop {
+        match Udp::open(at, Options::default()) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && process::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn open_one(address: &PeerAddr, xdp: Xdp, libraries: &[Loaded], end: u64) -> Result<Box<dyn Route>, String> {
     match address {
-        PeerAddr::Udp(at) => match Udp::open(*at, Options::default()) {
+        PeerAddr::Udp(at) => match open_udp(*at, end) {
             Ok(route) => Ok(Box::new(route)),
             Err(error) => Err(error.to_string()),
         },

@@ -32,13 +32,15 @@ impl Drop for InProcess {
         }
         let running = self.inner.lock().take();
         process::keep_from_children(&[]);
-        drop(running);
-        // The number stays, for calls that are about to sleep on it; the socket does not.
+        // The number stays, for calls that are about to sleep on it; the socket does not, since the next gateway wants its address as
+        // soon as this one is none any more.
         let mut routes = self.inner.routes.lock().unwrap_or_else(PoisonError::into_inner);
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         if let Ok(never) = EventFd::from_flags(flags) {
             let _ = nix::unistd::dup3(never.as_fd(), &mut routes, OFlag::O_CLOEXEC);
         }
+        drop(routes);
+        drop(running);
     }
 }
 

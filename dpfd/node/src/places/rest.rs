@@ -1,7 +1,8 @@
 //! Which slots of the file nobody uses at present, and which of them makes room.
 //!
 //! A slot *lies* while no flow has it. Where room is needed, the node that has most slots gives one up, of those that lie the
-//! one that was used least lately: a node that names ever more endpoints takes its own, and not those of others.
+//! one that was used least lately, and last those that flows had when a former process was killed: a node that names ever more endpoints
+//! takes its own, and not those of others.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -89,6 +89,50 @@ fn the_node_that_has_most_gives_up_what_it_used_least_lately() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// The file is full of those that came and went. Two flows began early, and their parts are on their way while the gateway is killed;
+/// others begin before those come again.
+#[test]
+fn a_full_file_that_is_read_anew_keeps_what_was_in_use() {
+    let path = std::env::temp_dir().join(format!("dp-places-kept-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let ends = |n: u16| Ends { here: 1, there: n };
+    let take = |places: &mut Places, n: u16| {
+        let (mut slot, before) = places.begin(2, ends(n));
+        places.claim(&mut slot);
+        assert!(!slot.is_none());
+        places.set(slot, Place { tag: 7, taken: n.into() });
+        (slot, before)
+    };
+    let mut places = Places::with_room(&path, 1, 8).unwrap();
+    let [_, two] = [1, 2].map(|n| take(&mut places, n).0);
+    let others: Vec<_> = (3..=8).map(|n| take(&mut places, n).0).collect();
+    others.into_iter().rev().for_each(|slot| places.end(slot));
+    // One of the two was forgotten for a while.
+    places.end(two);
+    take(&mut places, 2);
+    for left in [&[3, 4, 5, 6][..], &[3, 4], &[]] {
+        drop(places);
+        places = Places::with_room(&path, 1, 8).unwrap();
+        for n in [100, 101] {
+            let (slot, before) = take(&mut places, n + 2 * left.len() as u16);
+            assert_eq!(before, None);
+            places.end(slot);
+        }
+        assert_eq!(places.counts().forgotten, 2);
+        let is_left = |n: &u16| places.slots.contains_key(&key(2, ends(*n)));
+        assert_eq!((3..=8).filter(is_left).collect::<Vec<_>>(), left, "the first to end make room");
+        for n in [1, 2] {
+            assert_eq!(take(&mut places, n).1, Some(Place { tag: 7, taken: n.into() }));
+        }
+    }
+    drop(places);
+    // What a former gateway leaves has no more than the places.
+    OpenOptions::new().write(true).open(&path).unwrap().set_len(8 * 2 * 9).unwrap();
+    let mut places = Places::with_room(&path, 1, 8).unwrap();
+    assert_eq!((places.kept(), take(&mut places, 1).1), (8, Some(Place { tag: 7, taken: 1 })));
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn one_that_comes_and_goes_for_ever_keeps_little() {
     let mut rest = Rest::new(4);

@@ -145,6 +145,84 @@ fn a_receiving_gateway_that_is_killed_loses_and_repeats_nothing() {
     [here, there_].into_iter().for_each(kit::Child::kill);
 }
 
+/// A receiver's gateway ends while its receiver, who is slow, has much to read of what it brought, and the next one has more.
+fn comes_in_order_to_one_who_is_slow(end: impl Fn(kit::Child)) {
+    const COUNT: u64 = 600;
+    let [one, two] = two_nodes();
+    let here = one.gateway();
+    let mut there_ = two.gateway();
+    let receiver = two.run(|| {
+        receive_all(&open(ECHO), COUNT, |_| {
+            std::thread::sleep(Duration::from_millis(2));
+            40
+        });
+        true
+    });
+    let sender = one.run(|| {
+        let e = open(0);
+        for i in 0..COUNT {
+            e.send_to(&numbered(i, 40), there(2)).expect("room");
+            if i >= 200 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        true
+    });
+    for _ in 0..2 {
+        std::thread::sleep(Duration::from_millis(100));
+        end(there_);
+        there_ = two.gateway();
+    }
+    kit::Child::all_ok(vec![sender, receiver]);
+    [here, there_].into_iter().for_each(kit::Child::kill);
+}
+
+#[test]
+fn what_a_killed_gateway_brought_and_nobody_has_read_comes_before_what_the_next_one_brings() {
+    comes_in_order_to_one_who_is_slow(kit::Child::kill);
+}
+
+#[test]
+fn what_a_gateway_that_was_told_to_end_brought_comes_before_what_the_next_one_brings() {
+    comes_in_order_to_one_who_is_slow(|gateway| {
+        gateway.terminate();
+        gateway.ok();
+    });
+}
+
+/// As that of a gateway that was killed, which the kernel clears away behind its lock.
+#[test]
+fn an_address_that_somebody_has_for_a_moment_yet_is_waited_for() {
+    let at = port();
+    let graph = format!(
+        "{SEALED}[[node]]\nnid = 1\nroutes = [\"udp:127.0.0.1:{at}\"]\n\
+         [[node]]\nnid = 2\nroutes = [\"udp:127.0.0.1:{}\"]\n",
+        port()
+    );
+    let one = Node::new(1, &graph, None);
+    // In a process of its own: children of this one would keep it as well.
+    let has_it = |time| {
+        let (mut told, mut tell) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let somebody = one.run(|| {
+            let _socket = std::net::UdpSocket::bind(("127.0.0.1", at)).expect("it is free");
+            std::io::Write::write_all(&mut tell, b"x").expect("the test");
+            std::thread::sleep(time);
+            true
+        });
+        std::io::Read::read_exact(&mut told, &mut [0]).expect("it has the address");
+        somebody
+    };
+    let somebody = has_it(Duration::from_millis(300));
+    let gateway = one.gateway();
+    somebody.ok();
+    gateway.kill();
+    let somebody = has_it(SOON);
+    let said = one.try_gateway();
+    assert!(said.iter().any(|text| text.contains("going on without this route")), "{said:?}");
+    somebody.kill();
+}
+
 #[test]
 fn a_sending_gateway_that_is_killed_takes_with_it_only_what_nobody_acknowledged_and_its_senders_go_on() {
     let [one, two] = two_nodes();

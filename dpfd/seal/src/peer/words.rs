@@ -54,7 +54,7 @@ impl Peer {
         let session = Session::new(&keys, self.config.mode, true, now).ok_or(Refused::Handshake)?;
         self.sessions.answered(session);
         self.calling.done();
-        self.confirm = true;
+        (self.confirm, self.confirmed_at) = (true, Some(now));
         add(&mut self.counts.sessions);
         self.hear(now);
         Ok(())

@@ -261,6 +261,16 @@ impl UserEndpoint {
         rx.tokens.waiting() || self.news.load(Ordering::Acquire)
     }
 
+    /// The service: whether something from there waits in an edge, or the receiver is in a call just now, so that nobody can tell.
+    pub fn has_unread(&self, from: Addr) -> bool {
+        let Some(mut rx) = self.try_rx() else { return true };
+        if self.news.load(Ordering::Acquire) {
+            self.adopt(&mut rx);
+        }
+        let unread = rx.tokens.edges().any(|edge| edge.from() == from && edge.waiting());
+        unread
+    }
+
     /// Puts a bell on the program's own descriptor, if it has a pool: who reads plainly would take it for a message.
     pub fn ring_self(&self) {
         if self.inbox.get().is_some() {

@@ -80,7 +80,7 @@ impl Part {
 
 /// What the receiver's edge knows of its sender.
 #[derive(Debug)]
-struct SenderEnd {
+pub struct SenderEnd {
     process: Arc<Shared>,
     conn: u32,
     fd: Arc<OwnedFd>,
@@ -201,6 +201,11 @@ impl Service {
             self.tell(number, Note::Denied { link, why: Denial::User }, &[]);
             return;
         }
+        if from.nid != 0 && self.earlier.has(inner.entry.serial, from) && inner.has_unread(from) {
+            // The gateway's proxy asks again.
+            self.tell(number, Note::Gone { link }, &[]);
+            return;
+        }
         let end = SenderEnd::new(process, number, conn.fd.clone(), link);
         let peer = Peer {
             serial: inner.entry.serial,
@@ -294,6 +299,9 @@ impl Service {
         let made = share.map(Segment::create_for_receiver);
         let (given, told) = match made {
             Some(Ok((segment, fd))) => {
+                if from.nid != 0 {
+                    self.earlier.add(inner.entry.serial, from, &end);
+                }
                 let (given, edge) = match part {
                     Part::Share => {
                         let given = Given::Edge { key: segment.key(), len: segment.ring_len() };

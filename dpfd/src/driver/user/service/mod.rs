@@ -13,10 +13,12 @@
 //! | `incoming` | links of others to our endpoints: who may, edges, bells |
 //! | `proxies` | links of others to endpoints of other nodes, where this process is the gateway |
 //! | `routed` | which of those links say how their messages go |
+//! | `earlier` | edges that endpoints of other nodes have here, for when the next gateway asks for another |
 //! | `conns` | the connections that links go over: notes, and who may have how many |
 
 mod backlog;
 mod conns;
+mod earlier;
 mod incoming;
 mod outgoing;
 mod pairs;
@@ -34,6 +36,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use self::conns::{Conn, Role};
+use self::earlier::Earlier;
 use self::pairs::Local;
 use self::proxies::Awaiting;
 use self::routed::Routed;
@@ -80,6 +83,7 @@ struct Service {
     rests: bool,
     /// Senders to them that say how their messages go.
     routed: Routed,
+    earlier: Earlier,
     conns: HashMap<u32, Conn>,
     /// Connections that a process has here.
     of_pid: HashMap<i32, usize>,
@@ -132,6 +136,7 @@ pub fn start(process: Arc<Process>) -> Result<()> {
         ending: HashSet::new(),
         rests: false,
         routed: Routed::default(),
+        earlier: Earlier::default(),
         conns: HashMap::new(),
         of_pid: HashMap::new(),
         out: HashMap::new(),
