@@ -147,7 +147,7 @@ fn bells_are_not_taken_from_what_has_the_number_by_now() {
     // Another number keeps the connection what it is.
     // SAFETY: numbers.
     let copy = unsafe { libc::fcntl(from.fd, libc::F_DUPFD_CLOEXEC, 3) };
-    life::copied(from.fd, copy, None);
+    life::copied(from.fd, copy, life::copying(from.fd));
     let [near, far] = raw::socket_pair().expect("a pair");
     let byte = b'x';
     // SAFETY: a byte.
