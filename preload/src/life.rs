@@ -33,26 +33,26 @@ pub fn before_close(fd: i32) {
     if fdtable::get(fd) == Entry::None || state::is_borrowed_memory() {
         return;
     }
-    match fdtable::get(fd) {
+    while !forgets(fd, fdtable::get(fd)) {}
+}
+
+/// The same of a number that was `what`. False: another thread has closed it since, and it is something else.
+fn forgets(fd: i32, what: Entry) -> bool {
+    let is_mine = || fdtable::replace(fd, what, Entry::None);
+    match what {
         Entry::Conn(i) => {
             unregister(fd, i);
             if let Some(i) = drop_ref(fd, fd) {
                 inside::closes(fd, || end(fd, i));
             }
         }
-        Entry::Epoll(i) => {
-            fdtable::set(fd, Entry::None);
-            epoll::close(fd, i);
-        }
-        Entry::Listener(i) => {
-            fdtable::set(fd, Entry::None);
-            door::release(i);
-        }
-        Entry::Elsewhere | Entry::Unconnected(_) => {
-            fdtable::set(fd, Entry::None);
-        }
+        Entry::Epoll(i) if is_mine() => epoll::close(fd, i),
+        Entry::Listener(i) if is_mine() => door::release(i),
+        Entry::Epoll(_) | Entry::Listener(_) => return false,
+        Entry::Elsewhere | Entry::Unconnected(_) => return is_mine(),
         Entry::Internal | Entry::None => {}
     }
+    true
 }
 
 /// Does `real`, by which the kernel closes `fd` or puts something else there, and what comes before that, as one step for

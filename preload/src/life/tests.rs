@@ -378,3 +378,25 @@ fn a_last_close_beside_a_copy_that_fails_is_a_close() {
     assert_eq!(to.stage(), Stage::Unused);
     core::mem::forget(pair);
 }
+
+/// Two threads close a set's number, or a listener's, at once: the second has found what it was, and it is closed once.
+#[test]
+fn what_two_threads_close_at_once_is_closed_once() {
+    testing::start();
+    // SAFETY: made by the call.
+    let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    let i = epoll::born(set).expect("a set");
+    let name = epoll::at(set).expect("a set");
+    // A further number.
+    assert!(epoll::retain(name));
+    assert!(forgets(set, Entry::Epoll(i)));
+    assert!(!forgets(set, Entry::Epoll(i)), "the other thread was quicker");
+    assert_eq!(fdtable::get(set), Entry::None);
+    fdtable::set(set, Entry::Epoll(i));
+    assert_eq!(epoll::at(set), Some(name), "by that number it goes on");
+    before_close(set);
+    fdtable::set(set, Entry::Epoll(i));
+    assert_ne!(epoll::at(set), Some(name), "and now it is over");
+    fdtable::set(set, Entry::None);
+    raw::close(set);
+}
