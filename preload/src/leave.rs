@@ -13,13 +13,14 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, End, Held, Reason, Stage};
+use dp_channel::family::{Conn, End, Reason, Stage};
 use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self};
 use crate::inside::brief::briefly;
+use crate::rx::Refused;
 use crate::{client, epoll, events, rx, socket, state};
 
 /// What a receiver that left had not read.
@@ -62,10 +63,10 @@ impl Channel {
     fn leave_inside(&self, why: Reason, reader: Reader) -> Left {
         if matches!(self.stage(), Stage::Candidate | Stage::Offered | Stage::Accepted) {
             // Under the lock: another thread of ours may be about to go a step further.
-            let held = self.rx_lock.lock(state::me(), self.family);
-            self.take_back_our_word(why);
-            if held != Held::Mine {
-                self.rx_lock.unlock();
+            match self.try_as_receiver(|| self.take_back_our_word(why)) {
+                Ok(()) => {}
+                Err(Refused::Inside) => self.take_back_our_word(why),
+                Err(Refused::Another) => return Left::Nothing,
             }
         }
         if self.stage() == Stage::Live {

@@ -217,6 +217,9 @@ fn wait_for(lock: &Lock) -> bool {
             lock.unlock();
             return true;
         }
+        if lock.is_to_be_inherited() {
+            return true;
+        }
         if turn > 20 {
             raw::nap(TRY);
         } else {

@@ -230,8 +230,8 @@ impl Channel {
     /// Takes the sender's lock.
     fn enter_as_sender(&self) -> Result<(), i32> {
         match self.tx_lock.lock(state::me(), self.family) {
-            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, self) => {
-                self.tx_lock.unlock();
+            held @ (Held::Clean | Held::Inherited) if inside::is_another(self.fd, self.family, self) => {
+                self.tx_lock.unlock_as_it_was(held);
                 return Err(libc::EBADF);
             }
             Held::Clean => {}

@@ -1,3 +1,5 @@
+use dp_channel::slot::Side;
+
 use super::*;
 
 use crate::ops::{option, recv};
@@ -100,4 +102,30 @@ fn an_option_from_nowhere_is_a_fault_of_the_caller() {
         let rc = unsafe { option::setsockopt(pair.client.fd, libc::IPPROTO_TCP, name, nowhere, 4) };
         assert_eq!((rc, crate::errno::errno()), (-1, libc::EFAULT));
     }
+}
+
+/// A receiver ends between the bytes that it takes from TCP and their count, on a connection whose client has confirmed it and gone to its
+/// ring: who leaves then counts them, or would wait for them, and take the bell behind them for one.
+#[test]
+fn who_leaves_a_connection_counts_what_a_receiver_took_before_it_ended() {
+    let (pair, arena, generation) = Pair::offered();
+    let (to, from) = (pair.client, pair.server);
+    let slot = arena.slot(0).expect("mapped");
+    assert!(slot.accept(generation) && slot.confirm(generation));
+    assert!(from.attach(&arena, 0, Side::Server, generation), "mapped");
+    from.set_stage(Stage::Accepted);
+    to.go_live();
+    assert_eq!(send(to, b"over TCP", libc::MSG_DONTROUTE), Ok(8));
+    assert_eq!(send(to, b"ring", 0), Ok(4));
+    assert!(in_ring(to.sending().tx.epoch()));
+    let ends = || {
+        assert!(from.rx_lock.try_lock(state::me()));
+        let mut bytes = [0u8; 8];
+        // SAFETY: the buffer.
+        assert_eq!(unsafe { raw::recv(from.fd, bytes.as_mut_ptr(), 8, libc::MSG_DONTWAIT) }, Ok(8));
+    };
+    std::thread::scope(|scope| scope.spawn(ends).join().expect("bytes"));
+    leave_and_read(from.fd, Reason::Option);
+    assert_eq!(from.stage(), Stage::Live);
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"ring"[..]));
 }
