@@ -295,6 +295,11 @@ pub fn stands_for(fd: i32, is: impl Fn(u32) -> bool) -> Option<i32> {
     }
 }
 
+/// A number for the connection that `is` meant, which is not just being changed.
+pub fn number_of(is: impl Fn(u32) -> bool) -> Option<i32> {
+    (0..HIGH.load(Ordering::Relaxed) as i32).find(|&fd| conn_inside(fd).is_some_and(&is))
+}
+
 /// Whether it is the entry of a descriptor of ours that stands in for a connection's.
 fn is_kept(w: u32) -> bool {
     w >> KIND == INTERNAL && w >> WIDTH & LIFE != 0

@@ -5,7 +5,7 @@
 //! kernel's own truth; once the receiver has caught up, the direction goes back into the ring. So there
 //! are no bells for space, and writability never has to be faked.
 
-mod back;
+pub mod back;
 pub mod behind;
 mod bell;
 mod chaos;
