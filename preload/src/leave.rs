@@ -32,6 +32,8 @@ pub enum Left {
     Rest,
     /// Not known: this is a signal handler inside a call of its own thread on the same connection.
     Inside,
+    /// Not known: the descriptor means something else meanwhile.
+    Another,
     /// Something that its sender cannot put there; or what this side sent is not there yet, and a stranger's bytes
     /// would pass it.
     Stranded,
@@ -66,7 +68,7 @@ impl Channel {
             match self.try_as_receiver(|| self.take_back_our_word(why)) {
                 Ok(()) => {}
                 Err(Refused::Inside) => self.take_back_our_word(why),
-                Err(Refused::Another) => return Left::Nothing,
+                Err(Refused::Another) => return Left::Another,
             }
         }
         if self.stage() == Stage::Live {
@@ -133,11 +135,16 @@ impl Channel {
             // The send that we are inside of goes on in the ring; the next one hands back.
             self.set(Conn::TX_TCP);
         }
-        let left = self.as_receiver(|| {
+        let left = self.try_as_receiver(|| {
             self.drain_for_close(&inward, rx::Patience::Stranger);
             self.left_behind(&inward)
         });
-        let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
+        let (rest, bells) = match (left, cleared) {
+            (Ok(left), Some(())) => left,
+            // Whoever has another number for it reads what is left, and ends the leave.
+            (Err(Refused::Another), _) => return Left::Another,
+            _ => return Left::Inside,
+        };
         if let Some(i) = fdtable::conn(self.fd).filter(|_| rest) {
             epoll::bells_are_gone(i);
         }

@@ -468,9 +468,9 @@ impl Channel {
         events::reset(self, why);
         self.kill_slot();
         // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call. What has the number by
-        // now is not to pay for it.
-        if !inside::is_another(self.fd, self.family, self) {
-            tcp::disconnect(self.fd);
+        // now is not to pay for it; the program may have another one.
+        if let Some(fd) = self.number() {
+            tcp::disconnect(fd);
         }
         // From here on the kernel answers; nothing of the peer's is looked at again.
         self.set_stage(Stage::Plain);

@@ -240,6 +240,22 @@ fn copy_of(c: Channel) -> i32 {
     copy
 }
 
+/// What must end loudly does so also where the call's own number is being closed by another thread, and there is another one.
+#[test]
+fn a_connection_is_reset_by_another_number_where_its_own_is_another_file_by_now() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let copy = copy_of(to);
+    let [near, far] = raw::socket_pair().expect("a pair");
+    // SAFETY: numbers.
+    assert_eq!(life::in_one_step(to.fd, None, || unsafe { libc::dup2(near, to.fd) }), to.fd);
+    to.reset_by(Reason::Corrupt);
+    assert!(tcp::peer(copy).is_none(), "it goes on without what is missing");
+    assert_eq!(receive(from, 100), Err(libc::ECONNRESET));
+    fdtable::clear(copy);
+    [copy, near, far].into_iter().for_each(raw::close);
+}
+
 /// A tail that the kernel holds back for what comes behind it (MSG_MORE, splice) goes before that comes in the ring: no byte of TCP's
 /// would push it there.
 #[test]
