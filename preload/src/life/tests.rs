@@ -1,4 +1,5 @@
 use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize};
@@ -399,4 +400,22 @@ fn what_two_threads_close_at_once_is_closed_once() {
     assert_ne!(epoll::at(set), Some(name), "and now it is over");
     fdtable::set(set, Entry::None);
     raw::close(set);
+}
+
+/// Somebody who does not see channels is there just when a connection begins: whoever ends all channels may have looked before it is in
+/// the table.
+#[test]
+fn a_connection_that_begins_while_all_channels_end_stays_on_tcp() {
+    testing::start();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+    let fd = socket.as_raw_fd();
+    let (local, peer) = (dp_channel::tcp::local(fd), dp_channel::tcp::peer(fd));
+    begin::MEANWHILE.set(|| state::end_channels(Reason::IoUring));
+    let tracked = track(fd, Side::Client, local.expect("bound"), peer.expect("connected"));
+    state::end_channels(Reason::None);
+    begin::MEANWHILE.set(|| ());
+    let c = Channel::of(fd).expect("an entry");
+    assert_eq!((tracked, c.stage()), (false, Stage::Plain));
+    before_close(fd);
 }
