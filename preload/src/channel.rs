@@ -8,7 +8,7 @@ use core::ops::Deref;
 use dp_channel::family::{Conn, Family};
 use dp_edge::sys::raw;
 
-use crate::{fdtable, socket, state};
+use crate::{fdtable, inside, socket, state};
 
 /// A connection of the family's, in the hands of a call. What the connection itself has is reached through it.
 #[derive(Clone, Copy)]
@@ -47,6 +47,16 @@ impl Channel {
     #[inline]
     pub fn by(&self, fd: i32) -> Channel {
         Channel { fd, ..*self }
+    }
+
+    /// The number to make a call by that is for the connection's sake: the call's own, or, where that has come to mean something else,
+    /// another one. `None`: there is none.
+    pub fn number(&self) -> Option<i32> {
+        if inside::is_another(self.fd, self.family, self) {
+            fdtable::number_of(|i| core::ptr::eq(self.family.conn(i), self.conn))
+        } else {
+            Some(self.fd)
+        }
     }
 
     /// Whether the descriptor was made not to block.

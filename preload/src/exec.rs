@@ -96,7 +96,7 @@ fn let_others_have() {
             return;
         }
         let mut lasts = stays(fd);
-        if !lasts && fdtable::refs(i).load(Ordering::Relaxed) > 1 {
+        if !lasts && fdtable::refs(i) > 1 {
             fdtable::each(|n, e| lasts |= e == Entry::Conn(i) && stays(n));
         }
         // The last one keeps it: whoever finds this process gone does what is to be done.

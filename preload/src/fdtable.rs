@@ -15,14 +15,18 @@
 //! The table is private to the process: a forked child has its own copy, as it has of its descriptors.
 //! It is reserved address space; only pages of descriptors in use take memory.
 
-use core::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use dp_edge::sys::{raw, together};
 
 use crate::state;
 
+mod refs;
 #[cfg(test)]
 mod tests;
+
+use refs::life;
+pub use refs::{drop_ref, give_back, hold, is_same_life, may_inherit_holds, place, refs, set_refs};
 
 /// What an entry stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,18 +77,16 @@ static HIGH: AtomicU32 = AtomicU32::new(0);
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// Twice as many as processes were started here: one before a start, one behind it.
 static STARTS: AtomicU32 = AtomicU32::new(0);
-/// By connection: descriptors of this process, and which of the connections with that index it is.
-static REFS: AtomicPtr<[AtomicU16; 2]> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Reserves the tables. Before it, every descriptor is "not ours".
 pub fn prepare() -> bool {
     // One mapping for all, and what is used of it lies together: a fork copies mappings, and tables of pages.
-    let (beside, refs) = (together::PAGES * together::PAGE, dp_channel::family::CONNS * 4);
-    let Some(first) = state::reserve::<u8>(beside + refs + LIMIT * 4) else { return false };
+    let (beside, counts) = (together::PAGES * together::PAGE, refs::BYTES);
+    let Some(first) = state::reserve::<u8>(beside + counts + LIMIT * 4) else { return false };
     // SAFETY: the first pages of what was reserved just now.
     unsafe { together::begin(first) };
-    REFS.store(first.wrapping_add(beside).cast(), Ordering::Relaxed);
-    TABLE.store(first.wrapping_add(beside + refs).cast(), Ordering::Relaxed);
+    refs::are_at(first.wrapping_add(beside).cast());
+    TABLE.store(first.wrapping_add(beside + counts).cast(), Ordering::Relaxed);
     LIMIT_NOW.store(LIMIT as u32, Ordering::Release);
     true
 }
@@ -293,6 +295,11 @@ pub fn stands_for(fd: i32, is: impl Fn(u32) -> bool) -> Option<i32> {
     }
 }
 
+/// A number for the connection that `is` meant, which is not just being changed.
+pub fn number_of(is: impl Fn(u32) -> bool) -> Option<i32> {
+    (0..HIGH.load(Ordering::Relaxed) as i32).find(|&fd| conn_inside(fd).is_some_and(&is))
+}
+
 /// Whether it is the entry of a descriptor of ours that stands in for a connection's.
 fn is_kept(w: u32) -> bool {
     w >> KIND == INTERNAL && w >> WIDTH & LIFE != 0
@@ -392,26 +399,6 @@ fn internal(serial: u32) -> u32 {
     (INTERNAL << KIND) | serial
 }
 
-/// How many descriptors of this process stand for connection `i`.
-pub fn refs(i: u32) -> &'static AtomicU16 {
-    &both(i)[0]
-}
-
-fn both(i: u32) -> &'static [AtomicU16; 2] {
-    // SAFETY: masked to the table's size; only called with an index that came out of the table, or goes into it, so
-    // the table is there.
-    unsafe { &*REFS.load(Ordering::Relaxed).add(i as usize & (dp_channel::family::CONNS - 1)) }
-}
-
-fn life(i: u32) -> u32 {
-    u32::from(both(i)[1].load(Ordering::Relaxed)) % LIFE + 1
-}
-
-/// Whether the connection with index `i` still is the one of an entry.
-pub fn is_same_life(entry: u32, i: u32) -> bool {
-    entry >> WIDTH & LIFE == life(i)
-}
-
 /// `fd`, which is not ours, is never to be. False: it is ours by now, or something else.
 pub fn mark_elsewhere(fd: i32) -> bool {
     cell(fd).is_none_or(|c| {
@@ -471,9 +458,7 @@ pub fn no_more_alone(fd: i32) {
 
 /// `fd` stands for a new connection, with index `i`. What it was.
 pub fn begin(fd: i32, i: u32) -> Entry {
-    let [refs, life] = both(i);
-    life.fetch_add(1, Ordering::Relaxed);
-    refs.store(1, Ordering::Relaxed);
+    refs::begin(i);
     set(fd, Entry::Conn(i))
 }
 

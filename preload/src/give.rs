@@ -25,7 +25,8 @@ pub fn give(fd: i32, why: Reason) -> i32 {
     let left = leave_and_read(fd, why);
     let Some(c) = state::family().map(|family| Channel::new(family, fd, i)) else { return fd };
     let clean = match left {
-        Left::Nothing => true,
+        // What has the number by now is none of ours to judge.
+        Left::Nothing | Left::Another => true,
         Left::Rest => briefly(|| c.is_taken_back() && c.is_clean_for_good()),
         Left::Inside | Left::Stranded => false,
     };
@@ -113,7 +114,7 @@ pub fn share_whole(fd: i32, why: Reason) -> i32 {
             briefly(|| c.is_taken_back());
             fd
         }
-        Left::Nothing | Left::Inside => fd,
+        Left::Nothing | Left::Inside | Left::Another => fd,
     }
 }
 

@@ -361,6 +361,15 @@ fn keep(fd: i32, word: u32, last: bool, from: u64) -> bool {
     })
 }
 
+/// The program has no number any more for what the entry `word` stood for. Whether its open file is kept: then it ends with the calls
+/// inside.
+pub fn ends_with_calls(word: u32) -> bool {
+    exclusively(|| {
+        let known = FILES.iter().find(|k| k.word.load(Ordering::Relaxed) == word);
+        known.inspect(|k| k.end.store(1, Ordering::Relaxed)).is_some()
+    })
+}
+
 /// Whether `fd`, which stood for `c` when it was read, stands for it no more: nobody is to make a call on it for the sake of `c`.
 /// It is another connection's, or was closed, or is just being closed, and may be any file's by now. Whoever closes it knows better
 /// ([`closes`]); where there is one thread, a handler may have, inside a call that goes by the number as the kernel's own would; and

@@ -13,13 +13,14 @@
 
 use core::sync::atomic::Ordering;
 
-use dp_channel::family::{Conn, End, Held, Reason, Stage};
+use dp_channel::family::{Conn, End, Reason, Stage};
 use dp_channel::switch::in_ring;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
 use crate::fdtable::{self};
 use crate::inside::brief::briefly;
+use crate::rx::Refused;
 use crate::{client, epoll, events, rx, socket, state};
 
 /// What a receiver that left had not read.
@@ -31,6 +32,8 @@ pub enum Left {
     Rest,
     /// Not known: this is a signal handler inside a call of its own thread on the same connection.
     Inside,
+    /// Not known: the descriptor means something else meanwhile.
+    Another,
     /// Something that its sender cannot put there; or what this side sent is not there yet, and a stranger's bytes
     /// would pass it.
     Stranded,
@@ -62,10 +65,10 @@ impl Channel {
     fn leave_inside(&self, why: Reason, reader: Reader) -> Left {
         if matches!(self.stage(), Stage::Candidate | Stage::Offered | Stage::Accepted) {
             // Under the lock: another thread of ours may be about to go a step further.
-            let held = self.rx_lock.lock(state::me(), self.family);
-            self.take_back_our_word(why);
-            if held != Held::Mine {
-                self.rx_lock.unlock();
+            match self.try_as_receiver(|| self.take_back_our_word(why)) {
+                Ok(()) => {}
+                Err(Refused::Inside) => self.take_back_our_word(why),
+                Err(Refused::Another) => return Left::Another,
             }
         }
         if self.stage() == Stage::Live {
@@ -132,11 +135,16 @@ impl Channel {
             // The send that we are inside of goes on in the ring; the next one hands back.
             self.set(Conn::TX_TCP);
         }
-        let left = self.as_receiver(|| {
+        let left = self.try_as_receiver(|| {
             self.drain_for_close(&inward, rx::Patience::Stranger);
             self.left_behind(&inward)
         });
-        let (Some((rest, bells)), Some(())) = (left, cleared) else { return Left::Inside };
+        let (rest, bells) = match (left, cleared) {
+            (Ok(left), Some(())) => left,
+            // Whoever has another number for it reads what is left, and ends the leave.
+            (Err(Refused::Another), _) => return Left::Another,
+            _ => return Left::Inside,
+        };
         if let Some(i) = fdtable::conn(self.fd).filter(|_| rest) {
             epoll::bells_are_gone(i);
         }

@@ -1,6 +1,7 @@
 //! The end of a connection, its copies, and forks (PROTOCOLS E11, W12, L3).
 
 mod begin;
+mod copy;
 pub mod dead;
 mod fork;
 mod late;
@@ -8,6 +9,7 @@ mod late;
 mod tests;
 
 pub use begin::{keep_plain, track};
+pub use copy::{copied, copying, not_copied, Copying};
 pub use fork::{
     child_of_fork, forget_fork, fork_failed, hold, no_fork_yet, parent_of_fork, prepare_fork, register,
     reserve, Prepared,
@@ -19,7 +21,6 @@ use core::sync::atomic::Ordering;
 
 use dp_channel::family::{Conn, End, Family, Lock, Reason, Stage, ARENAS};
 use dp_channel::slot::{Side, Slot, State};
-use dp_channel::watch::SetName;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
@@ -32,26 +33,26 @@ pub fn before_close(fd: i32) {
     if fdtable::get(fd) == Entry::None || state::is_borrowed_memory() {
         return;
     }
-    match fdtable::get(fd) {
+    while !forgets(fd, fdtable::get(fd)) {}
+}
+
+/// The same of a number that was `what`. False: another thread has closed it since, and it is something else.
+fn forgets(fd: i32, what: Entry) -> bool {
+    let is_mine = || fdtable::replace(fd, what, Entry::None);
+    match what {
         Entry::Conn(i) => {
             unregister(fd, i);
             if let Some(i) = drop_ref(fd, fd) {
                 inside::closes(fd, || end(fd, i));
             }
         }
-        Entry::Epoll(i) => {
-            fdtable::set(fd, Entry::None);
-            epoll::close(fd, i);
-        }
-        Entry::Listener(i) => {
-            fdtable::set(fd, Entry::None);
-            door::release(i);
-        }
-        Entry::Elsewhere | Entry::Unconnected(_) => {
-            fdtable::set(fd, Entry::None);
-        }
+        Entry::Epoll(i) if is_mine() => epoll::close(fd, i),
+        Entry::Listener(i) if is_mine() => door::release(i),
+        Entry::Epoll(_) | Entry::Listener(_) => return false,
+        Entry::Elsewhere | Entry::Unconnected(_) => return is_mine(),
         Entry::Internal | Entry::None => {}
     }
+    true
 }
 
 /// Does `real`, by which the kernel closes `fd` or puts something else there, and what comes before that, as one step for
@@ -150,7 +151,7 @@ fn drop_ref(fd: i32, file: i32) -> Option<u32> {
         closing.over();
         return None;
     };
-    let last = fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) == 1;
+    let last = fdtable::drop_ref(i);
     if closing.keep(file, word, last) {
         await_sections(i);
         // The last one inside may have left before there was anything for it to end.
@@ -163,7 +164,7 @@ fn drop_ref(fd: i32, file: i32) -> Option<u32> {
 /// The same for a number that is being changed, and stood for a connection by the entry `word`.
 fn let_fall(fd: i32, word: u32, closing: Closing) -> Option<u32> {
     let i = fdtable::conn_of(word)?;
-    let last = fdtable::refs(i).fetch_sub(1, Ordering::AcqRel) == 1;
+    let last = fdtable::drop_ref(i);
     let kept = closing.keep(fd, word, last);
     // Also one that nobody notes: a bell of its would go where the number leads then.
     await_sections(i);
@@ -214,6 +215,9 @@ fn wait_for(lock: &Lock) -> bool {
     for turn in 0..TRIES {
         if lock.try_lock(state::me()) {
             lock.unlock();
+            return true;
+        }
+        if lock.is_to_be_inherited() {
             return true;
         }
         if turn > 20 {
@@ -273,14 +277,16 @@ fn unregister(fd: i32, i: u32) {
         return;
     }
     let mut other = None;
-    if fdtable::refs(i).load(Ordering::Relaxed) > 1 {
+    let several = fdtable::refs(i) > 1;
+    if several {
         fdtable::each(|n, e| {
             if n != fd && e == Entry::Conn(i) {
                 other = Some(n);
             }
         });
     }
-    epoll::closing(fd, i, other, !c.is_ours_alone() || c.may_be_given_away());
+    // The file lives on, too, where another number of it is just being made.
+    epoll::closing(fd, i, other, several || !c.is_ours_alone() || c.may_be_given_away());
 }
 
 impl Channel {
@@ -463,31 +469,4 @@ fn mapped_here(c: &Conn, walking: &guests::Walking) -> bool {
             let (ours, theirs) = (end(c.local()), end(c.peer()));
             (client, server) == (ours, theirs) || (client, server) == (theirs, ours)
         })
-}
-
-/// `new` is a copy of `old` (dup, F_DUPFD), which stood for `set` before the copy was made, if for any.
-pub fn copied(old: i32, new: i32, set: Option<SetName>) {
-    forget_stale(new);
-    match fdtable::get(old) {
-        Entry::Conn(i) => {
-            fdtable::refs(i).fetch_add(1, Ordering::AcqRel);
-            fdtable::set(new, Entry::Conn(i));
-            epoll::reopened(new, i);
-        }
-        Entry::Listener(i) => {
-            // Another thread may have closed the last number of the listener, and so its door, just before.
-            let listener = if door::retain(i, new) { Entry::Listener(i) } else { door::open(new) };
-            fdtable::set(new, listener);
-        }
-        Entry::Epoll(i) => {
-            if set.is_some_and(|set| set.place == i && epoll::retain(set)) {
-                fdtable::set(new, Entry::Epoll(i));
-            }
-        }
-        Entry::Elsewhere => {
-            fdtable::set(new, Entry::Elsewhere);
-        }
-        Entry::Unconnected(_) => fdtable::no_more_alone(old),
-        Entry::Internal | Entry::None => {}
-    }
 }

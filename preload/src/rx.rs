@@ -29,7 +29,7 @@ use crate::inside::Inside;
 use crate::tx::behind;
 use crate::walk::Walk;
 use crate::{signals, socket, spin};
-pub use epoch::Patience;
+pub use epoch::{Patience, Refused};
 use limit::Sleeps;
 use peek::More;
 use piece::Piece;

@@ -65,7 +65,7 @@ pub fn end_channels(why: Reason) {
 
 /// Why there are to be no new channels in this process.
 pub fn ended() -> Option<Reason> {
-    Reason::from_number(ENDED.load(Ordering::Relaxed)).filter(|&why| why != Reason::None)
+    Reason::from_number(ENDED.load(Ordering::SeqCst)).filter(|&why| why != Reason::None)
 }
 
 /// Keeps the program's name. Called by the constructor only.

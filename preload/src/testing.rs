@@ -13,10 +13,10 @@ use dp_channel::tcp;
 use dp_edge::sys::raw;
 
 use crate::channel::Channel;
-use crate::inside::Inside;
+use crate::inside::{self, Inside};
 use crate::tx::owed;
 use crate::walk::Walk;
-use crate::{epoll, fdtable, groups, own, state, wait};
+use crate::{epoll, fdtable, groups, life, own, state, wait};
 
 /// What the constructor does, as far as tests need it.
 pub fn start() {
@@ -25,6 +25,7 @@ pub fn start() {
         assert!(state::prepare_self() && fdtable::prepare(), "no memory for tables");
         let _ = groups::WAKES.set(epoll::bell_was_taken);
         let _ = owed::WAKES.set(wait::wake_sleepers);
+        let _ = inside::ENDS.set(life::end);
         own::family_or_make().expect("a family");
         state::member().expect("a place in it");
         state::ON.store(true, Ordering::Release);

@@ -5,7 +5,7 @@
 //! kernel's own truth; once the receiver has caught up, the direction goes back into the ring. So there
 //! are no bells for space, and writability never has to be faked.
 
-mod back;
+pub mod back;
 pub mod behind;
 mod bell;
 mod chaos;
@@ -230,8 +230,8 @@ impl Channel {
     /// Takes the sender's lock.
     fn enter_as_sender(&self) -> Result<(), i32> {
         match self.tx_lock.lock(state::me(), self.family) {
-            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, self) => {
-                self.tx_lock.unlock();
+            held @ (Held::Clean | Held::Inherited) if inside::is_another(self.fd, self.family, self) => {
+                self.tx_lock.unlock_as_it_was(held);
                 return Err(libc::EBADF);
             }
             Held::Clean => {}
@@ -468,9 +468,9 @@ impl Channel {
         events::reset(self, why);
         self.kill_slot();
         // Dissolving the association resets it: the peer gets ECONNRESET, and so does the program's next call. What has the number by
-        // now is not to pay for it.
-        if !inside::is_another(self.fd, self.family, self) {
-            tcp::disconnect(self.fd);
+        // now is not to pay for it; the program may have another one.
+        if let Some(fd) = self.number() {
+            tcp::disconnect(fd);
         }
         // From here on the kernel answers; nothing of the peer's is looked at again.
         self.set_stage(Stage::Plain);

@@ -66,6 +66,9 @@ same_everywhere! {
     closed_after_a_cancelled_receive => Pair::c("closed_under").arg("cancel");
     closed_under_a_receive_beside_a_fork => Pair::c("closed_under").arg("fork");
     closed_under_many_receives => Pair::c("closed_under").arg("stress");
+    a_number_is_closed_beside_its_copy => Pair::c("copied_beside").arg("dup");
+    a_number_is_closed_beside_its_copy_by_fcntl => Pair::c("copied_beside").arg("fcntl");
+    a_number_is_closed_beside_its_copy_by_dup2 => Pair::c("copied_beside").arg("dup2");
     a_number_is_closed_beside_a_sender => Pair::c("closed_beside").arg("send");
     a_number_is_closed_beside_a_receiver => Pair::c("closed_beside").arg("recv");
     a_number_is_replaced_beside_a_writer => Pair::c("closed_beside").arg("dup2");

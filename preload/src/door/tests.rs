@@ -101,7 +101,7 @@ fn a_copy_of_a_listener_whose_door_was_closed_has_not_that_door() {
     let copy = listener.try_clone().unwrap();
     let [old, new] = [&listener, &copy].map(AsRawFd::as_raw_fd);
     fdtable::set(old, fdtable::Entry::Listener(door));
-    crate::life::copied(old, new, None);
+    crate::life::copied(old, new, crate::life::copying(old));
     let fdtable::Entry::Listener(i) = fdtable::get(new) else { panic!("{:?}", fdtable::get(new)) };
     let is_open = |d: &Door| d.fd.load(Ordering::Relaxed) >= 0 && d.is_at(addr);
     assert!(i == 0 || is_open(&OPEN[i as usize - 1]), "{i} of {door}");

@@ -1,5 +1,11 @@
+use std::sync::mpsc;
+
+use dp_channel::slot::Side;
+
 use super::*;
 
+use crate::give::give;
+use crate::life;
 use crate::ops::{option, recv};
 use crate::testing::{receive, send, Pair};
 
@@ -100,4 +106,71 @@ fn an_option_from_nowhere_is_a_fault_of_the_caller() {
         let rc = unsafe { option::setsockopt(pair.client.fd, libc::IPPROTO_TCP, name, nowhere, 4) };
         assert_eq!((rc, crate::errno::errno()), (-1, libc::EFAULT));
     }
+}
+
+/// A receiver ends between the bytes that it takes from TCP and their count, on a connection whose client has confirmed it and gone to its
+/// ring: who leaves then counts them, or would wait for them, and take the bell behind them for one.
+#[test]
+fn who_leaves_a_connection_counts_what_a_receiver_took_before_it_ended() {
+    let (pair, arena, generation) = Pair::offered();
+    let (to, from) = (pair.client, pair.server);
+    let slot = arena.slot(0).expect("mapped");
+    assert!(slot.accept(generation) && slot.confirm(generation));
+    assert!(from.attach(&arena, 0, Side::Server, generation), "mapped");
+    from.set_stage(Stage::Accepted);
+    to.go_live();
+    assert_eq!(send(to, b"over TCP", libc::MSG_DONTROUTE), Ok(8));
+    assert_eq!(send(to, b"ring", 0), Ok(4));
+    assert!(in_ring(to.sending().tx.epoch()));
+    let ends = || {
+        assert!(from.rx_lock.try_lock(state::me()));
+        let mut bytes = [0u8; 8];
+        // SAFETY: the buffer.
+        assert_eq!(unsafe { raw::recv(from.fd, bytes.as_mut_ptr(), 8, libc::MSG_DONTWAIT) }, Ok(8));
+    };
+    std::thread::scope(|scope| scope.spawn(ends).join().expect("bytes"));
+    leave_and_read(from.fd, Reason::Option);
+    assert_eq!(from.stage(), Stage::Live);
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"ring"[..]));
+}
+
+/// Another thread closes one of a connection's two numbers while this one gives it away: what has the number is none of ours by then, and
+/// the other number loses nothing.
+#[test]
+fn a_number_that_is_closed_while_it_is_given_away_leaves_the_other_what_it_has() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"unread", 0), Ok(6));
+    // SAFETY: numbers.
+    let copy = unsafe { libc::fcntl(from.fd, libc::F_DUPFD_CLOEXEC, 3) };
+    life::copied(from.fd, copy, life::copying(from.fd));
+    let i = fdtable::conn(from.fd).expect("a connection");
+    let (tell, told) = mpsc::channel();
+    let (given, word) = std::thread::scope(|scope| {
+        let closes = scope.spawn(move || {
+            assert!(from.rx_lock.try_lock(state::me()));
+            tell.send(()).expect("somebody waits");
+            for _ in 0..1000 {
+                raw::nap(1_000_000);
+                if from.rx_lock.is_wanted() {
+                    break;
+                }
+            }
+            let word = fdtable::change(from.fd).expect("a connection");
+            assert!(!fdtable::drop_ref(i));
+            from.rx_lock.unlock();
+            word
+        });
+        told.recv().expect("the lock is held");
+        (give(from.fd, Reason::Passed), closes.join().expect("no panic"))
+    });
+    fdtable::changed(from.fd, word);
+    assert_eq!(given, from.fd, "nothing is given for it");
+    let from = from.by(copy);
+    assert_eq!((from.stage(), from.slot_live()), (Stage::Live, true));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"unread"[..]));
+    assert_eq!(send(to, b"more", 0), Ok(4));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"more"[..]));
+    fdtable::clear(copy);
+    raw::close(copy);
 }

@@ -8,9 +8,10 @@ use dp_channel::tcp;
 
 use super::{dead, late};
 use crate::channel::Channel;
+use crate::leave::leave;
 use crate::{epoll, fdtable, own, state};
 
-/// Makes `fd` a candidate. False when there is no room for it; it then stays plain TCP.
+/// Makes `fd` a candidate. False when there is no room for it, or there are to be none; it then stays plain TCP.
 pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     let Some(pid) = state::pid().filter(|_| fdtable::covers(fd)) else { return false };
     let Some(family) = own::family_or_make() else { return false };
@@ -46,10 +47,23 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
     epoll::begins(i);
     c.pid.store(pid, Ordering::Relaxed);
     c.fd.store(fd as u32, Ordering::Relaxed);
+    #[cfg(test)]
+    MEANWHILE.get()();
     if fdtable::begin(fd, i) == fdtable::Entry::Elsewhere {
         keep_plain(fd, Reason::IoUring);
     }
+    // Whoever ends all channels says so, and then looks for connections: asked again, now that it would find this one.
+    if let Some(why) = state::ended() {
+        leave(fd, why);
+        return false;
+    }
     true
+}
+
+#[cfg(test)]
+thread_local! {
+    /// What another thread does just before a connection of this one is in the table.
+    pub(super) static MEANWHILE: core::cell::Cell<fn()> = const { core::cell::Cell::new(|| ()) };
 }
 
 /// The connection behind `fd`, which was just tracked, stays on TCP.

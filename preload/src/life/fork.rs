@@ -225,7 +225,8 @@ pub fn child_of_fork(prepared: Prepared) {
 fn find_out(prepared: &Prepared) {
     let family = state::family();
     // Before there are any of ours.
-    let changed = prepared.before.is_none_or(|(parent, before)| fdtable::changes(parent) != before);
+    let changed = fdtable::may_inherit_holds()
+        || prepared.before.is_none_or(|(parent, before)| fdtable::changes(parent) != before);
     dp_channel::family::forked(prepared.place.map(|(_, pid)| pid));
     // A child that finds its parent dead gives the place away.
     let me = raw::getpid();
@@ -257,11 +258,11 @@ fn agree(family: Family, n: Option<u32>, changed: bool) {
     };
     let marked = || family.used().filter(|&i| ours(family.conn(i)));
     for i in marked() {
-        fdtable::refs(i).store(0, Ordering::Relaxed);
+        fdtable::set_refs(i, 0);
     }
     fdtable::each(|fd, e| match e {
         Entry::Conn(i) if ours(family.conn(i)) && (!changed || socket::stands_for(fd, family.conn(i))) => {
-            fdtable::refs(i).fetch_add(1, Ordering::Relaxed);
+            fdtable::set_refs(i, fdtable::refs(i) + 1);
         }
         // The parent's, or that of whoever has its entry by now: nothing is said to anybody.
         Entry::Conn(_) => {
@@ -275,7 +276,7 @@ fn agree(family: Family, n: Option<u32>, changed: bool) {
         _ => {}
     });
     if let Some(n) = n {
-        for i in marked().filter(|&i| fdtable::refs(i).load(Ordering::Relaxed) == 0) {
+        for i in marked().filter(|&i| fdtable::refs(i) == 0) {
             drop_mark(family, i, n);
         }
     }

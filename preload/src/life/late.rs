@@ -65,32 +65,31 @@ pub fn look_again() {
 /// Takes both of the connection's locks, each within so many tries, so that nobody is in what they guard. False: somebody
 /// is, and none is taken.
 pub(super) fn take_locks(family: Family, c: &Conn, tries: u32) -> bool {
-    if !take(&c.tx_lock, family, tries) {
-        return false;
-    }
-    let both = take(&c.rx_lock, family, tries);
+    let Some(held) = take(&c.tx_lock, family, tries) else { return false };
+    let both = take(&c.rx_lock, family, tries).is_some();
     if !both {
-        c.tx_lock.unlock();
+        c.tx_lock.unlock_as_it_was(held);
     }
     both
 }
 
-fn take(lock: &Lock, family: Family, tries: u32) -> bool {
+/// How the lock was got, if it was.
+fn take(lock: &Lock, family: Family, tries: u32) -> Option<Held> {
     let me = state::me();
     for turn in 0..tries {
         if lock.try_lock(me) {
-            return true;
+            return Some(Held::Clean);
         }
         match turn {
             0..20 => core::hint::spin_loop(),
             20 => match lock.lock_at_once(me, family) {
                 // This is a handler in the middle of it: that goes on when the handler is over.
-                Some(Held::Mine) => return false,
-                Some(_) => return true,
+                Some(Held::Mine) => return None,
                 None => {}
+                held => return held,
             },
             _ => raw::nap(TRY),
         }
     }
-    matches!(lock.lock_at_once(me, family), Some(Held::Clean | Held::Inherited))
+    lock.lock_at_once(me, family).filter(|&held| held != Held::Mine)
 }

@@ -1,4 +1,5 @@
 use std::io::Read;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize};
@@ -307,4 +308,114 @@ fn who_closes_the_number_inside_libc_ends_the_connection_as_tcp_would() {
         libc::getsockopt(from.fd, libc::SOL_SOCKET, libc::SO_LINGER, (&raw mut linger).cast(), &raw mut size)
     };
     assert_eq!((rc, linger.l_onoff, linger.l_linger), (0, 1, 0), "what was not read makes a reset");
+}
+
+/// Another thread closes the last number of a connection between a dup(2) of the kernel's and what is noted of it: the copy is a sound
+/// descriptor, as on TCP.
+#[test]
+fn a_copy_that_was_made_before_the_last_close_is_the_connection() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(from, b"unread", 0), Ok(6));
+    let i = fdtable::conn(to.fd).expect("a connection");
+    let before = copying(to.fd);
+    // SAFETY: numbers.
+    let copy = unsafe { libc::fcntl(to.fd, libc::F_DUPFD_CLOEXEC, 3) };
+    // The pair closes the number itself.
+    std::thread::scope(|scope| drop(scope.spawn(|| in_one_step(to.fd, None, || 0))));
+    copied(to.fd, copy, before);
+    let c = to.by(copy);
+    assert_eq!((fdtable::conn(copy), fdtable::refs(i), c.stage()), (Some(i), 1, Stage::Live));
+    assert_eq!(receive(c, 100).as_deref(), Ok(&b"unread"[..]));
+    assert_eq!(send(c, b"answer", 0), Ok(6));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"answer"[..]));
+    fdtable::clear(copy);
+    raw::close(copy);
+}
+
+/// Something else has the number by the time that the kernel makes the copy.
+#[test]
+fn a_copy_of_what_has_the_number_by_now_is_no_connection() {
+    for none in [false, true] {
+        let pair = Pair::live();
+        let to = pair.client;
+        let i = fdtable::conn(to.fd).expect("a connection");
+        let [near, far] = raw::socket_pair().expect("a pair");
+        let before = copying(to.fd);
+        in_one_step(to.fd, None, || {
+            // SAFETY: numbers.
+            unsafe { libc::dup2(near, to.fd) }
+        });
+        assert_eq!((fdtable::refs(i), to.stage()), (1, Stage::Live), "it is held");
+        // SAFETY: numbers.
+        let copy = unsafe { libc::fcntl(to.fd, libc::F_DUPFD_CLOEXEC, 3) };
+        if none {
+            not_copied(before);
+        } else {
+            copied(to.fd, copy, before);
+        }
+        assert_eq!(fdtable::get(copy), Entry::None);
+        assert_eq!((fdtable::refs(i), to.stage()), (0, Stage::Unused), "it is over");
+        [near, far, copy].into_iter().for_each(raw::close);
+        // Its entries may be others' by now.
+        core::mem::forget(pair);
+    }
+}
+
+/// A dup(2) fails while another thread closes the number: the end of the connection is what a close makes of it, and its file is there
+/// for that until the call is over.
+#[test]
+fn a_last_close_beside_a_copy_that_fails_is_a_close() {
+    let pair = Pair::live();
+    let to = pair.client;
+    let frame = 0u8;
+    let inside = inside::Inside::enter(to.fd, &frame).expect("a connection");
+    let before = copying(to.fd);
+    std::thread::scope(|scope| drop(scope.spawn(|| in_one_step(to.fd, None, || 0))));
+    assert!(to.stage() == Stage::Live && !to.receiving().word.has_left());
+    not_copied(before);
+    inside.leave();
+    assert!(to.receiving().word.has_left(), "it has said that it ends");
+    assert_eq!(to.stage(), Stage::Unused);
+    core::mem::forget(pair);
+}
+
+/// Two threads close a set's number, or a listener's, at once: the second has found what it was, and it is closed once.
+#[test]
+fn what_two_threads_close_at_once_is_closed_once() {
+    testing::start();
+    // SAFETY: made by the call.
+    let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    let i = epoll::born(set).expect("a set");
+    let name = epoll::at(set).expect("a set");
+    // A further number.
+    assert!(epoll::retain(name));
+    assert!(forgets(set, Entry::Epoll(i)));
+    assert!(!forgets(set, Entry::Epoll(i)), "the other thread was quicker");
+    assert_eq!(fdtable::get(set), Entry::None);
+    fdtable::set(set, Entry::Epoll(i));
+    assert_eq!(epoll::at(set), Some(name), "by that number it goes on");
+    before_close(set);
+    fdtable::set(set, Entry::Epoll(i));
+    assert_ne!(epoll::at(set), Some(name), "and now it is over");
+    fdtable::set(set, Entry::None);
+    raw::close(set);
+}
+
+/// Somebody who does not see channels is there just when a connection begins: whoever ends all channels may have looked before it is in
+/// the table.
+#[test]
+fn a_connection_that_begins_while_all_channels_end_stays_on_tcp() {
+    testing::start();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+    let fd = socket.as_raw_fd();
+    let (local, peer) = (dp_channel::tcp::local(fd), dp_channel::tcp::peer(fd));
+    begin::MEANWHILE.set(|| state::end_channels(Reason::IoUring));
+    let tracked = track(fd, Side::Client, local.expect("bound"), peer.expect("connected"));
+    state::end_channels(Reason::None);
+    begin::MEANWHILE.set(|| ());
+    let c = Channel::of(fd).expect("an entry");
+    assert_eq!((tracked, c.stage()), (false, Stage::Plain));
+    before_close(fd);
 }

@@ -3,15 +3,16 @@
 use core::ffi::{c_int, c_uint, c_ulong};
 
 use dp_channel::family::{Conn, Reason, Stage};
-use dp_channel::watch::SetName;
 use dp_edge::sys::raw;
 
 use super::give_int;
 use crate::channel::Channel;
 use crate::fdtable::{self, Entry};
 use crate::inside::brief::briefly;
+use crate::inside::Inside;
+use crate::life::Copying;
 use crate::walk::nowhere;
-use crate::{ends, epoll, exec, give, inside, leave, life, meant, real, state};
+use crate::{ends, exec, give, inside, leave, life, meant, real, state};
 
 /// close(2).
 ///
@@ -52,25 +53,35 @@ pub unsafe fn dup(fd: c_int) -> c_int {
 /// Does `real`, which makes a copy of `old`.
 #[inline(always)]
 fn noted(old: c_int, real: impl FnOnce() -> c_int) -> c_int {
-    // Before: another thread may close it meanwhile, and a further set have its place.
-    let set = epoll::at(old);
-    note(old, real(), set)
-}
-
-fn note(old: c_int, new: c_int, set: Option<SetName>) -> c_int {
-    if new >= 0 && state::ON.load(core::sync::atomic::Ordering::Relaxed) {
-        if state::is_borrowed_memory() {
+    if state::is_borrowed_memory() {
+        let new = real();
+        if new >= 0 {
             exec::copied(old, new);
-            return new;
         }
-        life::copied(old, new, set);
-        if (0..=2).contains(&new) && fdtable::conn(new).is_some() {
-            // A connection as standard input or output: stdio uses it inside itself.
-            give::give_number(new, Reason::Stdio);
-        }
-        meant::note_copy(new);
+        return new;
+    }
+    // Whoever closes the number meanwhile keeps its file for this call.
+    let frame = 0u8;
+    let inside = Inside::enter(old, &frame);
+    let before = life::copying(old);
+    let new = real();
+    note(old, new, before);
+    if let Some(inside) = inside {
+        inside.leave();
+    }
+    if (0..=2).contains(&new) && fdtable::conn(new).is_some() {
+        // A connection as standard input or output: stdio uses it inside itself.
+        give::give_number(new, Reason::Stdio);
     }
     new
+}
+
+fn note(old: c_int, new: c_int, before: Copying) {
+    if new < 0 || !state::ON.load(core::sync::atomic::Ordering::Relaxed) {
+        return life::not_copied(before);
+    }
+    life::copied(old, new, before);
+    meant::note_copy(new);
 }
 
 /// dup2(2).

@@ -131,7 +131,7 @@ fn begin_anew(fd: c_int, peer: Option<tcp::Addr>) {
     };
     let is_closed = || tcp::ends(fd).1 && tcp::peer(fd).is_none();
     if enforce::is_over(i) || failed() && is_closed() {
-        let alone = fdtable::refs(i).load(core::sync::atomic::Ordering::Relaxed) == 1;
+        let alone = fdtable::refs(i) == 1;
         life::forget_stale(fd);
         if alone {
             fdtable::made(fd);

@@ -10,6 +10,7 @@ use libc::socklen_t;
 
 use crate::channel::Channel;
 use crate::diag::PACING_AT;
+use crate::tx::back::room;
 use crate::walk::nowhere;
 use crate::{epoll, fdtable, leave, real, socket};
 
@@ -67,7 +68,7 @@ pub unsafe fn setsockopt(
         }
     }
     // SAFETY: the program's arguments.
-    let rc = unsafe { real::setsockopt()(fd, level, name, value, len) };
+    let rc = beside_sends(fd, level, name, || unsafe { real::setsockopt()(fd, level, name, value, len) });
     if let Some(c) = Channel::of(fd).filter(|_| rc == 0) {
         match (level, name) {
             (libc::IPPROTO_TCP, libc::TCP_INQ) => c.note_inq(),
@@ -92,6 +93,12 @@ pub unsafe fn setsockopt(
         }
     }
     rc
+}
+
+/// Does `real`, a call for an option: before or behind what a send changes for a moment.
+fn beside_sends(fd: c_int, level: c_int, name: c_int, real: impl Fn() -> c_int) -> c_int {
+    let c = if room::changes(level, name) { Channel::of(fd) } else { None };
+    c.filter(|c| c.slot_live()).and_then(|c| c.as_sender(&real)).unwrap_or_else(real)
 }
 
 /// Whether an option of sockets, set to `n`, changes how receives work in a way that the kernel alone can bring about.
@@ -148,7 +155,7 @@ pub unsafe fn getsockopt(
     // Another thread may have a number shown, or put back, while the kernel is asked.
     let before = hidden();
     // SAFETY: the program's arguments.
-    let rc = unsafe { real::getsockopt()(fd, level, name, value, len) };
+    let rc = beside_sends(fd, level, name, || unsafe { real::getsockopt()(fd, level, name, value, len) });
     if let (0, Some(own)) = (rc, before.or_else(hidden)) {
         // SAFETY: as of this function; the kernel wrote that many bytes there.
         unsafe { tell_pacing(name, own, value, *len as usize) };

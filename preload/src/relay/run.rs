@@ -1,7 +1,6 @@
 //! The relay's own process.
 
 use core::ffi::c_void;
-use core::sync::atomic::Ordering;
 
 use dp_channel::family::Conn;
 use dp_channel::tcp;
@@ -75,7 +74,7 @@ fn alone(fds: [i32; 2], i: u32, c: &Conn) -> Option<[i32; 2]> {
         // SAFETY: a C string.
         let _ = unsafe { raw::call(libc::SYS_openat, args) };
     }
-    fdtable::refs(i).store(1, Ordering::Relaxed);
+    fdtable::set_refs(i, 1);
     fdtable::set(kept[0], Entry::Conn(i));
     Some(kept)
 }

@@ -19,21 +19,33 @@ thread_local! {
     static ROBBED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Why nothing was done under the receiver's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// This is a signal handler inside such a section of its own thread, whose counts are half done.
+    Inside,
+    /// The descriptor means something else meanwhile.
+    Another,
+}
+
 /// Switches followed in one go.
 pub(super) const SWITCHES: u32 = 64;
 
 impl Channel {
-    /// Does `f` under the receiver's lock. `None`: this is a signal handler inside such a section of its own thread,
-    /// whose counts are half done; or the descriptor means another connection meanwhile. Nothing was done then, and the caller
-    /// must not wait for it.
+    /// Does `f` under the receiver's lock. `None`: it is refused. Nothing was done then, and the caller must not wait for it.
     pub fn as_receiver<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        self.try_as_receiver(f).ok()
+    }
+
+    /// The same, and why it is refused.
+    pub fn try_as_receiver<R>(&self, f: impl FnOnce() -> R) -> Result<R, Refused> {
         match self.rx_lock.lock(state::me(), self.family) {
-            Held::Clean | Held::Inherited if inside::is_another(self.fd, self.family, self) => {
-                self.rx_lock.unlock();
-                return None;
+            held @ (Held::Clean | Held::Inherited) if inside::is_another(self.fd, self.family, self) => {
+                self.rx_lock.unlock_as_it_was(held);
+                return Err(Refused::Another);
             }
             Held::Clean => {}
-            Held::Mine => return None,
+            Held::Mine => return Err(Refused::Inside),
             Held::Inherited => self.recount(),
         }
         let outer = ROBBED.replace(false);
@@ -42,7 +54,7 @@ impl Channel {
         if ROBBED.replace(outer) {
             groups::bell_was_taken(self.family.entry_of(self));
         }
-        Some(result)
+        Ok(result)
     }
 
     /// A receiver of this family died in the middle, or was left by longjmp: what it took from TCP is taken, and

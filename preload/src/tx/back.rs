@@ -23,7 +23,9 @@ use crate::channel::Channel;
 use crate::walk::Walk;
 use crate::{inside, kept};
 
-mod room;
+pub mod room;
+#[cfg(test)]
+mod tests;
 
 impl Channel {
     /// Whether what the receiver has not taken stays in the ring, for it to read on: TCP does not take it at once. Under the
@@ -34,7 +36,7 @@ impl Channel {
         if leaving::is_little(lines) || !out.word.is_read_on() {
             return false;
         }
-        let mut room = Room::new(self.fd);
+        let mut room = Room::new(*self);
         let fits = room.has(leaving::bytes(lines)) || room.widen(leaving::bytes(lines));
         room.put_back();
         !fits
@@ -52,7 +54,7 @@ impl Channel {
 
     /// Puts on TCP what is owed, as far as that goes now. Under the sender's lock.
     pub(super) fn pay_rest(&self, out: &End) {
-        let mut room = Room::new(self.fd);
+        let mut room = Room::new(*self);
         let mut result = self.put_rest(out);
         let owed = Cursor::unpack(self.owed().load(Ordering::Relaxed));
         let lines = self.tail().pos.since(owed.pos).min(out.ring().count());
@@ -80,8 +82,8 @@ impl Channel {
         self.ends_as_it_was();
         self.clear(Conn::OWES);
         // What the program asked for meanwhile comes behind it.
-        if result == Ok(()) && self.has(Conn::SHUT_WR) {
-            let args = [self.fd as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
+        if let (Ok(()), true, Some(fd)) = (result, self.has(Conn::SHUT_WR), self.number()) {
+            let args = [fd as usize, libc::SHUT_WR as usize, 0, 0, 0, 0];
             // SAFETY: numbers.
             let _ = unsafe { raw::call(libc::SYS_shutdown, args) };
         }
@@ -146,25 +148,21 @@ impl Channel {
 
     /// However this end goes now, the other one is told that something is missing.
     fn ends_by_a_reset(&self) {
-        if self.linger.load(Ordering::Relaxed) == 0 {
+        if let (0, Some(fd)) = (self.linger.load(Ordering::Relaxed), self.number()) {
             let mut linger = libc::linger { l_onoff: 0, l_linger: 0 };
-            let _ = raw::getsockopt(self.fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
+            let _ = raw::getsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &mut linger);
             self.linger.store(leaving::pack_linger(linger.l_onoff != 0, linger.l_linger), Ordering::Relaxed);
-            raw::reset_at_close(self.fd);
+            raw::reset_at_close(fd);
         }
     }
 
     /// Its end is what the program asked for.
     pub fn ends_as_it_was(&self) {
         if let Some((on, seconds)) = leaving::unpack_linger(self.linger.swap(0, Ordering::Relaxed)) {
+            let Some(fd) = self.number() else { return };
             let linger = libc::linger { l_onoff: on.into(), l_linger: seconds };
-            let _ = raw::setsockopt(
-                self.fd,
-                libc::SOL_SOCKET,
-                libc::SO_LINGER,
-                &linger,
-                size_of::<libc::linger>(),
-            );
+            let _ =
+                raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger, size_of::<libc::linger>());
         }
     }
 

@@ -10,6 +10,7 @@ use dp_edge::sys::raw;
 
 use super::*;
 
+use crate::life;
 use crate::testing::{by_kernel, receive, send, Pair};
 
 fn is_in_ring(c: Channel) -> bool {
@@ -199,6 +200,60 @@ fn a_bell_that_a_sender_had_sent_when_it_ended_is_counted() {
         assert_eq!(send(to, b"by TCP", libc::MSG_DONTROUTE), Ok(6));
         assert_eq!(receive(from, 100), Ok(b"by TCP".to_vec()), "{is_shut}");
     }
+}
+
+/// A sender ends with a token published whose place it has not kept, while another thread closes one of the connection's two numbers: who
+/// finds that out by this number leaves it to the next one, whose own token would be put over the other.
+#[test]
+fn what_a_sender_left_half_done_is_mended_by_whoever_may_go_on() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+    let copy = copy_of(to);
+    let ends = || {
+        assert!(to.tx_lock.try_lock(state::me()));
+        let (tx, mut tail) = (to.sending(), to.tail());
+        let mut w = Walk::one(b"half done".as_ptr().cast_mut(), 9);
+        assert_eq!(stream::push(&tx.ring(), &mut tail, &tx.rx.cursor, &mut w).ok(), Some(9));
+    };
+    std::thread::scope(|scope| scope.spawn(ends).join().expect("room"));
+    let word = fdtable::change(to.fd).expect("a connection");
+    assert_eq!(to.as_sender(|| ()), None, "by a number that is being closed");
+    assert!(!fdtable::drop_ref(fdtable::conn_of(word).expect("a connection")));
+    fdtable::changed(to.fd, word);
+    assert_eq!(send(to.by(copy), b", and more", 0), Ok(10));
+    let mut got = Vec::new();
+    while let Ok(bytes) = receive(from, 100) {
+        got.extend(bytes);
+    }
+    assert_eq!(got, b"half done, and more");
+    fdtable::clear(copy);
+    raw::close(copy);
+}
+
+/// A further number for a connection.
+fn copy_of(c: Channel) -> i32 {
+    // SAFETY: numbers.
+    let copy = unsafe { libc::fcntl(c.fd, libc::F_DUPFD_CLOEXEC, 3) };
+    life::copied(c.fd, copy, life::copying(c.fd));
+    copy
+}
+
+/// What must end loudly does so also where the call's own number is being closed by another thread, and there is another one.
+#[test]
+fn a_connection_is_reset_by_another_number_where_its_own_is_another_file_by_now() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    let copy = copy_of(to);
+    let [near, far] = raw::socket_pair().expect("a pair");
+    // SAFETY: numbers.
+    assert_eq!(life::in_one_step(to.fd, None, || unsafe { libc::dup2(near, to.fd) }), to.fd);
+    to.reset_by(Reason::Corrupt);
+    assert!(tcp::peer(copy).is_none(), "it goes on without what is missing");
+    assert_eq!(receive(from, 100), Err(libc::ECONNRESET));
+    fdtable::clear(copy);
+    [copy, near, far].into_iter().for_each(raw::close);
 }
 
 /// A tail that the kernel holds back for what comes behind it (MSG_MORE, splice) goes before that comes in the ring: no byte of TCP's

@@ -24,6 +24,10 @@ pub struct Lock {
 /// time, gives way then; a waiter that naps would find it free once in hundreds of times. Thread numbers are shorter.
 const WANTED: u64 = 1 << 31;
 
+/// In the word, in place of a thread's number, which are all below 2^22: the lock is nobody's, and what it guards is as somebody
+/// who died had left it. No kernel knows such a thread, so that to anybody it is one that has ended.
+const NOBODY: u32 = (WANTED - 1) as u32;
+
 /// How often an owner that gives way looks whether somebody has taken the lock, and how long it naps if nobody has, ns:
 /// longer than a waiter.
 const LOOKS: u32 = 10;
@@ -63,6 +67,7 @@ pub fn stranger(tid: u32) -> u64 {
 fn gone(family: Family, word: u64) -> bool {
     let (of, tid) = ((word >> 32) as u32, thread(word));
     match of {
+        _ if tid == NOBODY => true,
         // Of a process that does not know who it is.
         0 => false,
         _ if of & STRANGER != 0 => of == STRANGER | member::space() && member::is_gone_without_place(tid),
@@ -117,6 +122,12 @@ impl Lock {
             if now == 0 {
                 if self.free_to(me) {
                     return Held::Clean;
+                }
+                continue;
+            }
+            if thread(now) == NOBODY {
+                if self.take_from(now, me) {
+                    return Held::Inherited;
                 }
                 continue;
             }
@@ -226,6 +237,24 @@ impl Lock {
         }
         // A waiter that is gone by now costs this much once.
         raw::nap(WAY);
+    }
+
+    /// Gives back what was got as `held`, with nothing done under it. What was inherited is the next one's to mend.
+    pub fn unlock_as_it_was(&self, held: Held) {
+        match held {
+            Held::Clean => self.unlock(),
+            Held::Inherited => {
+                let of = self.word.load(Ordering::Relaxed) >> 32 << 32;
+                self.frame.store(u64::MAX, Ordering::Relaxed);
+                self.word.store(of | u64::from(NOBODY), Ordering::Release);
+            }
+            Held::Mine => {}
+        }
+    }
+
+    /// Whether it was given back for the next one to inherit: nobody is in what it guards.
+    pub fn is_to_be_inherited(&self) -> bool {
+        thread(self.word.load(Ordering::Acquire)) == NOBODY
     }
 
     /// Somebody who only looks: whether nobody has it. Acquire: whoever sees that sees all that was done under it.

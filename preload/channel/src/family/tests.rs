@@ -482,3 +482,33 @@ fn an_arena_of_a_process_that_ended_is_given_to_another() {
     // Whoever made it is not known: no one else gives it back.
     assert!(own.claim(server, 0).is_some() && !release());
 }
+
+/// Whoever inherits a lock and leaves all as it is gives it back so: the next one inherits it, too, and need not ask whether anybody
+/// lives.
+#[test]
+fn a_lock_that_is_given_back_as_it_was_is_inherited_again() {
+    let (f, _fd) = Family::create().unwrap();
+    assert!(f.member(0).claim(std::process::id(), 0, b"me"));
+    let (lock, me) = (Lock::default(), lock::owner(0, raw::gettid()));
+    assert!(lock.try_lock(me));
+    lock.unlock_as_it_was(Held::Clean);
+    assert!(lock.try_lock(me) && !lock.is_to_be_inherited());
+    lock.unlock_as_it_was(Held::Inherited);
+    for wanted in [false, true] {
+        assert!(!lock.try_lock(me) && lock.is_to_be_inherited(), "what it guards is half done");
+        if wanted {
+            lock.want();
+        }
+        assert_eq!(lock.lock(me, f), Held::Inherited);
+        lock.unlock_as_it_was(Held::Inherited);
+        assert_eq!(lock.lock_at_once(me, f), Some(Held::Inherited));
+        lock.unlock_as_it_was(Held::Inherited);
+    }
+    assert!(lock.take_from_dead(me, f) && !lock.is_to_be_inherited());
+    lock.unlock();
+    assert_eq!(lock.lock(me, f), Held::Clean);
+    assert!(
+        !f.member(0).has_thread(i32::MAX as u32),
+        "no kernel has a thread with the number that stands there"
+    );
+}

@@ -1,3 +1,5 @@
+use core::sync::atomic::Ordering;
+
 use dp_edge::sys::raw;
 
 use super::*;

@@ -134,6 +134,37 @@ fn a_bell_that_a_receiver_took_before_it_ended_is_counted_after_a_half_close() {
     }
 }
 
+/// The same where somebody finds that out by a number which another thread is about to close: it is the next one's to count.
+#[test]
+fn a_bell_that_a_receiver_took_before_it_ended_is_counted_by_whoever_may() {
+    let pair = Pair::live();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+    // SAFETY: numbers.
+    let copy = unsafe { libc::fcntl(from.fd, libc::F_DUPFD_CLOEXEC, 3) };
+    life::copied(from.fd, copy, life::copying(from.fd));
+    assert_eq!(send(to, b"message", 0), Ok(7));
+    let ends = || {
+        assert!(from.rx_lock.try_lock(state::me()));
+        from.begin_drain();
+        let mut bell = 0u8;
+        // SAFETY: a byte.
+        assert_eq!(unsafe { raw::recv(from.fd, &mut bell, 1, libc::MSG_DONTWAIT) }, Ok(1));
+    };
+    thread::scope(|scope| scope.spawn(ends).join().expect("a bell"));
+    let word = fdtable::change(from.fd).expect("a connection");
+    assert_eq!(from.as_receiver(|| ()), None, "by a number that is being closed");
+    assert!(!fdtable::drop_ref(fdtable::conn_of(word).expect("a connection")));
+    fdtable::changed(from.fd, word);
+    let from = from.by(copy);
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
+    assert_eq!(send(to, b"by TCP", libc::MSG_DONTROUTE), Ok(6));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"by TCP"[..]), "and no byte of it for a bell");
+    fdtable::clear(copy);
+    raw::close(copy);
+}
+
 /// A number that a poll has looked up is closed by another thread, and stands for something else: the bells that were counted are none
 /// of the bytes that lie there.
 #[test]
@@ -147,7 +178,7 @@ fn bells_are_not_taken_from_what_has_the_number_by_now() {
     // Another number keeps the connection what it is.
     // SAFETY: numbers.
     let copy = unsafe { libc::fcntl(from.fd, libc::F_DUPFD_CLOEXEC, 3) };
-    life::copied(from.fd, copy, None);
+    life::copied(from.fd, copy, life::copying(from.fd));
     let [near, far] = raw::socket_pair().expect("a pair");
     let byte = b'x';
     // SAFETY: a byte.

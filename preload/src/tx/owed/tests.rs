@@ -255,7 +255,7 @@ fn what_is_owed_does_not_go_to_what_has_the_number_by_now() {
     let to = pair.client;
     // SAFETY: numbers.
     let copy = unsafe { libc::fcntl(to.fd, libc::F_DUPFD_CLOEXEC, 3) };
-    life::copied(to.fd, copy, None);
+    life::copied(to.fd, copy, life::copying(to.fd));
     let [near, far] = raw::socket_pair().expect("a pair");
     // SAFETY: numbers.
     assert_eq!(life::in_one_step(to.fd, None, || unsafe { libc::dup2(near, to.fd) }), to.fd);
