@@ -158,22 +158,21 @@ pub(super) fn left_sends(rng: &mut Rng, script: &mut Script) {
         script.add(Who::Nobody, format!("settle {}", pick(rng, &["1", "5", "30"])));
         script.add(sends, "cancel t1");
     } else {
-        script.add(sends, format!("leap {} mark s 1 1 {size} by={call}", pick(rng, &["20", "40", "60"])));
+        let soon = pick(rng, &["3", "5", "8", "12", "20", "60"]);
+        script.add(sends, format!("leap {soon} mark s 1 1 {size} by={call}"));
     }
     for _ in 0..rng.u32(..3) {
         script
             .add(sends, pick(rng, &["poll 0 s:IN", "recv s 10 dontwait", "soerror s", "fork g", "dup s d"]));
     }
-    // Another one waits behind what the first one has left there, or comes when there is room again.
-    let early = rng.bool();
-    let (count, size) = (rng.u32(1..20), rng.u32(1..3000));
-    if early {
-        script.add(sends, format!("thread t2 mark s 2 {count} {size}"));
+    // Another thread waits behind what the first one has left there, or the one that jumped out goes on when there is room again. (Not the
+    // other way round: under the shim what a thread has left is found by itself, or when it has ended.)
+    let next = format!("mark s 2 {} {}", rng.u32(1..20), rng.u32(1..3000));
+    if cancels {
+        script.add(sends, format!("thread t2 {next}"));
     }
     script.add(other, "thread r1 gather s 65536");
-    if early {
-        script.add(sends, "join t2 500");
-    }
+    script.add(sends, if cancels { "join t2 500" } else { &next });
     let child = if script.0.iter().any(|line| line.word(0) == "fork" && line.word(1) == "f") {
         "child f "
     } else {

@@ -166,12 +166,13 @@ pub(super) fn stopped(rng: &mut Rng, script: &mut Script) {
             script.add(other, pick(rng, &["shutdown s WR", "close s", "kill9"]));
         }
         script.add(stops, "cont");
-        script.add(Who::Nobody, "settle 3");
         if waits {
             // Either it was ended by that, or it is now.
+            script.add(stops, format!("join t{turn} 100"));
             script.add(stops, format!("signal t{turn} plain"));
             script.add(stops, format!("join t{turn} 150"));
         }
+        script.add(Who::Nobody, "settle 3");
         script.add(stops, "drain s 1000");
         script.add(stops, format!("send s {}", rng.u32(1..300)));
         script.add(other, "drain s 1000");
