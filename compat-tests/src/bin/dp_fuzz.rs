@@ -38,7 +38,7 @@ struct Options {
     /// Settings of the shim in all scripts, as DP_SPIN=0; DP_CHAOS= alone: by each script's own number
     #[arg(long, num_args = 1.., value_name = "NAME=VALUE")]
     with: Vec<String>,
-    /// Each script also with the shim on one side alone, not each third one only: twice as many runs
+    /// Each script also with the shim on one side alone, not each third one only: half as many runs again
     #[arg(long)]
     all_sides: bool,
     /// Stop after so many differences

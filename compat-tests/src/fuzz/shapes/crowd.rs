@@ -181,7 +181,12 @@ pub(super) fn left_sends(rng: &mut Rng, script: &mut Script) {
     script.add(sends, format!("{child}mark s 3 {} {}", rng.u32(1..20), rng.u32(1..3000)));
     script.add(other, format!("send s {}", rng.u32(1..300)));
     script.add(sends, "recv s 300");
-    script.add(sends, "shutdown s WR");
+    // Who was in a call, and is no more, has nothing open.
+    let shared = script.0.iter().any(|line| matches!(line.word(0), "fork" | "dup"));
+    script.add(
+        sends,
+        if shared { "shutdown s WR" } else { pick(rng, &["shutdown s WR", "close s", "close s"]) },
+    );
     script.add(other, "join r1 800");
     script.add(other, "gathered s some=1");
 }
