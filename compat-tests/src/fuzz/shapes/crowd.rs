@@ -7,7 +7,7 @@ use super::{pick, sides};
 use crate::fuzz::script::{Script, Who};
 
 /// What is on its way at the same time, so that there is room for all of it: then a send is not taken apart.
-const WHOLE: u32 = 12_000;
+const WHOLE: u32 = 60_000;
 
 /// Threads, and now and then a child, send at the same time, and one or two threads receive; on both sides at once now and then.
 pub(super) fn crowd(rng: &mut Rng, script: &mut Script) {

@@ -72,7 +72,10 @@ pub(super) fn endless(rng: &mut Rng, script: &mut Script) {
             aside(rng, script, waits, &threads);
         }
         let goes_on = turn < turns || rng.u32(..3) == 0;
-        ended(rng, script, (waits, other), goes_on.then_some(&threads));
+        match goes_on {
+            true => gone_on(rng, script, (waits, other), &threads),
+            false => over(rng, script, (waits, other), threads.len() == 1),
+        }
         script.add(Who::Nobody, "settle 3");
         threads.iter().for_each(|thread| script.add(waits, format!("join {thread} 150")));
         if takes && goes_on {
@@ -101,25 +104,31 @@ fn aside(rng: &mut Rng, script: &mut Script, waits: Who, threads: &[String]) {
     }
 }
 
-/// What ends the waits. `threads`: and the connection goes on.
-fn ended(rng: &mut Rng, script: &mut Script, (waits, other): (Who, Who), threads: Option<&Vec<String>>) {
-    match threads {
-        Some(threads) if rng.u32(..3) == 0 => {
-            threads.iter().for_each(|thread| script.add(waits, format!("signal {thread} plain")));
+/// What ends the waits, and the connection goes on.
+fn gone_on(rng: &mut Rng, script: &mut Script, (waits, other): (Who, Who), threads: &[String]) {
+    if rng.u32(..3) == 0 {
+        threads.iter().for_each(|thread| script.add(waits, format!("signal {thread} plain")));
+    } else {
+        script.add(other, format!("send s {}", rng.u32(1..300)));
+    }
+}
+
+/// What ends the waits, and the connection. A reset is told once: where there are two, it would be chance which of them is told.
+fn over(rng: &mut Rng, script: &mut Script, (waits, other): (Who, Who), alone: bool) {
+    if !alone {
+        script.add(other, "drain s 1000");
+    }
+    match rng.u32(..9) {
+        0 if alone => script.add(waits, pick(rng, &["unconnect s", "shutdown d RDWR"])),
+        1 if alone => {
+            script.add(other, "linger s 0");
+            script.add(other, "close s");
         }
-        Some(_) => script.add(other, format!("send s {}", rng.u32(1..300))),
-        None => match rng.u32(..8) {
-            0 => script.add(waits, pick(rng, &["shutdown s RD", "shutdown s RDWR"])),
-            1 => script.add(waits, pick(rng, &["unconnect s", "shutdown d RDWR"])),
-            2 => script.add(other, "kill9"),
-            3 => {
-                script.add(other, "linger s 0");
-                script.add(other, "close s");
-            }
-            4 => script.add(other, "shutdown s WR"),
-            5 => script.add(other, "exit 0"),
-            _ => script.add(other, "close s"),
-        },
+        2 => script.add(waits, pick(rng, &["shutdown s RD", "shutdown s RDWR"])),
+        3 => script.add(other, "kill9"),
+        4 | 5 => script.add(other, "shutdown s WR"),
+        6 => script.add(other, "exit 0"),
+        _ => script.add(other, "close s"),
     }
 }
 
