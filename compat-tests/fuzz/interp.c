@@ -1,5 +1,6 @@
 // Runs the lines of a fuzzer's script that are one side's: reads an operation, does it, answers with one line.
 // The runner drives both sides in lock-step over pipes, which no shim touches. See README.md beside this file.
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@
 int is_server;
 static struct name names[NAMES];
 static struct stream *streams;
+_Atomic uint32_t *held;
 static _Atomic int pipe_signals;
 
 void say(struct line *line, const char *format, ...) {
@@ -82,6 +84,10 @@ struct stream *new_stream(const char *text) {
     _exit(90);
 }
 
+int place_of(const struct stream *stream) { return stream ? (int)(stream - streams) : -1; }
+
+struct stream *stream_at(int place) { return place >= 0 && place < STREAMS ? &streams[place] : NULL; }
+
 static unsigned char byte_at(uint64_t id, int from_server, uint64_t position) {
     uint64_t mixed = (position + id * 31 + (uint64_t)from_server * 0x5851F42D4C957F2Du) * 0x9E3779B97F4A7C15u;
     return (unsigned char)(mixed >> 56);
@@ -127,8 +133,8 @@ void run(struct line *line) {
     char *rest = line->text;
     for (char *w; line->words < WORDS && (w = strtok_r(rest, " \r\n", &rest));) line->word[line->words++] = w;
     int signals = atomic_load(&pipe_signals);
-    if (!run_transfer(line) && !run_wait(line) && !run_descriptor(line) && !run_rare(line) &&
-        !run_life(line)) say(line, "unknown");
+    if (!run_transfer(line) && !run_wait(line) && !run_descriptor(line) && !run_rare(line) && !run_passing(line) &&
+        !run_crowd(line) && !run_life(line)) say(line, "unknown");
     if (atomic_load(&pipe_signals) != signals) say(line, " +SIGPIPE");
 }
 
@@ -156,11 +162,27 @@ void serve(int in, int out) {
     }
 }
 
+// The memory that children share: for the other programs that this one starts, it has a descriptor.
+static int share(int fd) {
+    size_t length = STREAMS * sizeof *streams + sizeof *held;
+    if (fd < 0 || ftruncate(fd, (off_t)length)) return -1;
+    streams = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (streams == MAP_FAILED) return -1;
+    held = (void *)(streams + STREAMS);
+    return 0;
+}
+
+// SIDE, or SIDE stranger: that has the shared memory already
 int main(int count, char **arguments) {
-    if (count != 2) return 92;
+    if (count != 2 && count != 3) return 92;
     is_server = arguments[1][0] == 's';
-    streams = mmap(NULL, STREAMS * sizeof *streams, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (streams == MAP_FAILED) return 93;
+    if (count == 2) {
+        // Where it is in nobody's way.
+        int made = memfd_create("streams", MFD_CLOEXEC);
+        if (made < 0 || dup3(made, SHARED, O_CLOEXEC) < 0) return 93;
+        close(made);
+    }
+    if (share(SHARED)) return 93;
     // Without SA_RESTART: a call that would block comes back.
     struct sigaction action = {.sa_handler = interrupted};
     sigaction(SIGALRM, &action, NULL);

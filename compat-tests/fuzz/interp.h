@@ -11,11 +11,17 @@
 
 #define WORDS 24
 #define LINE 1024
+// The descriptor of the memory that children share, and in an executed one that of the link to whoever started it.
+#define SHARED 900
+#define UPWARD 901
 
-// One direction pair of a connection. It lies in memory that forked children share, because they share the stream.
+// One direction pair of a connection. It lies in memory that children share, because they share the stream.
 struct stream {
     uint64_t id;
     _Atomic uint64_t sent, received;
+    // What was sent under each mark, and how often each byte came (crowd.c).
+    _Atomic uint64_t marked[4];
+    _Atomic uint32_t values[256];
 };
 
 // A name of the script: a descriptor, and the stream behind it (none: an eventfd, a pipe, an epoll set).
@@ -51,6 +57,11 @@ int fd_of(const char *text);
 // Makes the name, or gives an old one a new meaning.
 struct name *bind_name(const char *text, int fd, struct stream *stream);
 struct stream *new_stream(const char *text);
+// A stream's number, which its processes agree on; -1: none.
+int place_of(const struct stream *stream);
+struct stream *stream_at(int place);
+// While it is 1, who begins something at once with others waits (crowd.c).
+extern _Atomic uint32_t *held;
 
 // Fills with the next bytes that this side sends, which are a function of stream, direction and position.
 void fill(struct stream *stream, void *bytes, size_t length, uint64_t ahead);
@@ -70,6 +81,14 @@ int run_wait(struct line *line);
 int run_descriptor(struct line *line);
 int run_life(struct line *line);
 int run_rare(struct line *line);
+int run_passing(struct line *line);
+int run_crowd(struct line *line);
+// A send by this call: send, write, writev, sendmsg, sendfile, spliceto.
+ssize_t give(const char *how, int fd, void *bytes, size_t length, int flags);
+// An AF_UNIX socket to a child of that name; without one to whoever started this process. -1: there is none.
+int link_to(const char *child);
+// Another program, which is the interpreter again and has nothing of this one but three descriptors; bare: and no shim.
+void become_stranger(int to, int from, int link, int bare) __attribute__((noreturn));
 // Whether a thread is inside its operation.
 int is_threaded(void);
 void run(struct line *line);

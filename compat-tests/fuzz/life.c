@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -24,11 +26,18 @@ static int thread_count;
 static struct child {
     char text[12];
     pid_t pid;
-    int to, from;
+    int to, from, link;
 } children[CHILDREN];
 static int child_count;
+// To whoever started this process, if a process of the script did.
+static int upward = -1;
 
-static void woken(int signal) { (void)signal; }
+// How often a handler has run.
+static _Atomic int wakings;
+static void woken(int signal) {
+    (void)signal;
+    atomic_fetch_add(&wakings, 1);
+}
 
 static void *run_thread(void *argument) {
     struct thread *thread = argument;
@@ -63,8 +72,13 @@ static int sleeps(int tid) {
     return state && state[1] == ' ' && state[2] == 'S';
 }
 
-// thread T OPERATION...: in a thread of its own, which is inside when this ends: 3 ms later, and on a busy machine, where the pages of
-// a long send alone take longer, when it sleeps there or has done it
+// 3 ms, and on a busy machine, where the pages of a long send alone take longer, until it sleeps there or has done it.
+static void until_inside(struct thread *thread) {
+    usleep(3000);
+    for (int looks = 0; looks < 300 && !atomic_load(&thread->done) && !sleeps(thread->started); looks++) usleep(1000);
+}
+
+// thread T OPERATION...: in a thread of its own, which is inside when this ends
 static void start_thread(struct line *line) {
     if (thread_count == THREADS) return say(line, "too many");
     struct thread *thread = &threads[thread_count++];
@@ -73,8 +87,7 @@ static void start_thread(struct line *line) {
     put_together(line, 2, thread->line.text, sizeof thread->line.text);
     if (pthread_create(&thread->id, NULL, run_thread, thread)) return say(line, "failed");
     while (!atomic_load(&thread->started)) usleep(100);
-    usleep(3000);
-    for (int looks = 0; looks < 300 && !atomic_load(&thread->done) && !sleeps(thread->started); looks++) usleep(1000);
+    until_inside(thread);
     say(line, "ok");
 }
 
@@ -94,6 +107,23 @@ static void join_thread(struct line *line) {
     say(line, "unnamed");
 }
 
+// signal T plain|restart: a handler runs in a thread, and ends its call or restarts it; it has run when this ends
+static void signal_thread(struct line *line) {
+    for (int i = thread_count - 1; i >= 0; i--) {
+        struct thread *thread = &threads[i];
+        if (strcmp(thread->text, word(line, 1))) continue;
+        if (atomic_load(&thread->done)) return say(line, "done");
+        struct sigaction action = {.sa_handler = woken, .sa_flags = !strcmp(word(line, 2), "restart") ? SA_RESTART : 0};
+        sigaction(SIGUSR1, &action, NULL);
+        int before = atomic_load(&wakings);
+        pthread_kill(thread->id, SIGUSR1);
+        for (int looks = 0; looks < 300 && atomic_load(&wakings) == before; looks++) usleep(1000);
+        until_inside(thread);
+        return say(line, "ok");
+    }
+    say(line, "unnamed");
+}
+
 // cancel T: ends a thread inside its operation
 static void cancel_thread(struct line *line) {
     for (int i = thread_count - 1; i >= 0; i--) {
@@ -109,10 +139,12 @@ static void cancel_thread(struct line *line) {
     say(line, "unnamed");
 }
 
-// fork F: the child answers to `child F OPERATION...`
-static void do_fork(struct line *line) {
-    int to[2], from[2];
-    if (child_count == CHILDREN || pipe(to) || pipe(from)) return say(line, "failed");
+// fork F: the child answers to `child F OPERATION...`; spawn F [bare]: so does another program, which has none of our descriptors;
+// bare: without our environment
+static void start_child(struct line *line) {
+    int to[2], from[2], link[2];
+    if (child_count == CHILDREN || pipe(to) || pipe(from) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link))
+        return say(line, "failed");
     pid_t pid = fork();
     if (pid < 0) return say_result(line, pid);
     if (pid == 0) {
@@ -121,27 +153,36 @@ static void do_fork(struct line *line) {
         close(1);
         close(to[1]);
         close(from[0]);
-        for (int i = 0; i < child_count; i++) close(children[i].to), close(children[i].from);
+        close(link[0]);
+        for (int i = 0; i < child_count; i++) close(children[i].to), close(children[i].from), close(children[i].link);
         thread_count = child_count = 0;
+        if (!strcmp(word(line, 0), "spawn")) become_stranger(to[0], from[1], link[1], !strcmp(word(line, 2), "bare"));
+        upward = link[1];
         serve(to[0], from[1]);
     }
     close(to[0]);
     close(from[1]);
+    close(link[1]);
     struct child *child = &children[child_count++];
-    snprintf(child->text, sizeof child->text, "%s", word(line, 1));
-    *child = (struct child){.pid = pid, .to = to[1], .from = from[0]};
+    *child = (struct child){.pid = pid, .to = to[1], .from = from[0], .link = link[0]};
     snprintf(child->text, sizeof child->text, "%s", word(line, 1));
     say(line, "ok");
 }
 
-static struct child *find_child(struct line *line) {
+static struct child *find_child(const char *text) {
     for (int i = child_count - 1; i >= 0; i--)
-        if (!strcmp(children[i].text, word(line, 1))) return &children[i];
+        if (!strcmp(children[i].text, text)) return &children[i];
     return NULL;
 }
 
+int link_to(const char *text) {
+    struct child *child = find_child(text);
+    if (*text) return child ? child->link : -1;
+    return upward < 0 && fcntl(UPWARD, F_GETFD) >= 0 ? UPWARD : upward;
+}
+
 static void in_child(struct line *line) {
-    struct child *child = find_child(line);
+    struct child *child = find_child(word(line, 1));
     if (!child) return say(line, "unnamed");
     char text[LINE];
     put_together(line, 2, text, sizeof text - 1);
@@ -185,8 +226,35 @@ static void alarmed(struct line *line) {
     say(line, "%s%s", inner.result, atomic_load(&ticks) == before ? " early" : "");
 }
 
+static sigjmp_buf way_out;
+static void leaves(int signal) {
+    (void)signal;
+    siglongjmp(way_out, 1);
+}
+
+// leap MS OPERATION...: a signal comes so much later, whose handler jumps out of the operation, also one that would wait
+static void leap(struct line *line) {
+    struct sigaction action = {.sa_handler = leaves};
+    sigaction(SIGUSR2, &action, NULL);
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+    timer_t timer;
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer)) return say(line, "failed");
+    struct itimerspec when = {.it_value = {0, number(line, 1, 3) * 1000000}};
+    static struct line inner;
+    memset(&inner, 0, sizeof inner);
+    inner.patient = 1;
+    put_together(line, 2, inner.text, sizeof inner.text);
+    int left = sigsetjmp(way_out, 1);
+    if (!left) {
+        timer_settime(timer, 0, &when, NULL);
+        run(&inner);
+    }
+    timer_delete(timer);
+    say(line, "%s", left ? "left" : inner.result);
+}
+
 static void wait_child(struct line *line) {
-    struct child *child = find_child(line);
+    struct child *child = find_child(word(line, 1));
     int status = 0;
     if (!child) return say(line, "unnamed");
     for (int waited = 0; waitpid(child->pid, &status, WNOHANG) == 0; waited++) {
@@ -265,10 +333,12 @@ int run_life(struct line *line) {
     if (!strcmp(what, "headfrom") || !strcmp(what, "headto")) return another_program(line), 1;
     if (!strcmp(what, "thread")) return start_thread(line), 1;
     if (!strcmp(what, "join")) return join_thread(line), 1;
-    if (!strcmp(what, "fork")) return do_fork(line), 1;
+    if (!strcmp(what, "fork") || !strcmp(what, "spawn")) return start_child(line), 1;
     if (!strcmp(what, "child")) return in_child(line), 1;
     if (!strcmp(what, "waitchild")) return wait_child(line), 1;
     if (!strcmp(what, "alarmed")) return alarmed(line), 1;
+    if (!strcmp(what, "leap")) return leap(line), 1;
+    if (!strcmp(what, "signal")) return signal_thread(line), 1;
     if (!strcmp(what, "kill9")) return kill(getpid(), SIGKILL), 1;
     if (!strcmp(what, "_exit")) _exit((int)number(line, 1, 0));
     if (!strcmp(what, "exit")) exit((int)number(line, 1, 0));

@@ -1,4 +1,4 @@
-// Operations that few programs make: descriptors handed over, disconnecting, signals for input, odd lists of buffers.
+// Operations that few programs make: disconnecting, signals for input, odd lists of buffers.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -22,34 +22,6 @@ static void say_done(struct line *line, long result) {
 static struct name named(struct line *line) {
     struct name *name = find(word(line, 1));
     return name ? *name : (struct name){.fd = -1};
-}
-
-// pass OLD NEW: hands it to this process itself, over an AF_UNIX connection
-static void pass(struct line *line) {
-    struct name old = named(line);
-    int ends[2], fd = -1;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) return say(line, "failed");
-    char byte = 1;
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr aligned;
-    } control;
-    memset(&control, 0, sizeof control);
-    struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    *header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(header), &old.fd, sizeof(int));
-    long result = sendmsg(ends[0], &message, 0);
-    if (result >= 0) result = recvmsg(ends[1], &message, MSG_CMSG_CLOEXEC);
-    header = result > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (header) memcpy(&fd, CMSG_DATA(header), sizeof(int));
-    int error = errno;
-    close(ends[0]);
-    close(ends[1]);
-    errno = error;
-    say_done(line, result > 0 ? fd : result);
-    if (fd >= 0) bind_name(word(line, 2), fd, old.stream);
 }
 
 // preadv2|recvfrom NAME N [nowait|peek|dontwait]
@@ -212,7 +184,6 @@ int run_rare(struct line *line) {
         if (!line->patient) impatient(0);
         return 1;
     }
-    if (!strcmp(what, "pass")) return pass(line), 1;
     if (!strcmp(what, "bad")) return bad_arguments(line), 1;
     if (!strcmp(what, "unconnect")) return unconnect(line), 1;
     if (!strcmp(what, "peer")) return peer(line), 1;

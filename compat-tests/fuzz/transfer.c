@@ -74,7 +74,7 @@ static ssize_t into_a_pipe(int fd, void *bytes, size_t length, int dont_wait) {
     return n;
 }
 
-static ssize_t give(const char *how, int fd, void *bytes, size_t length, int flags) {
+ssize_t give(const char *how, int fd, void *bytes, size_t length, int flags) {
     struct iovec parts[2];
     two_parts(parts, bytes, length);
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
@@ -205,7 +205,7 @@ static void readable_soon(int fd, short events, int limit) {
     }
 }
 
-// drain NAME [SIZE]: takes until nothing comes for 15 ms; the sum, and what ended it
+// drain NAME [SIZE] [MS]: takes until nothing comes for so long, 15 ms; the sum, and what ended it
 static void drain(struct line *line) {
     struct name name = {.fd = -1};
     if (find(word(line, 1))) name = *find(word(line, 1));
@@ -221,7 +221,7 @@ static void drain(struct line *line) {
         }
         if (n < 0 && errno == EAGAIN) {
             struct pollfd one = {name.fd, POLLIN, 0};
-            if (poll(&one, 1, 15) == 1) continue;
+            if (poll(&one, 1, (int)number(line, 3, 15)) == 1) continue;
             errno = EAGAIN;
         }
         int error = errno;

@@ -57,11 +57,17 @@ static int by_data(const void *a, const void *b) {
     return x->events < y->events ? -1 : x->events > y->events;
 }
 
+// Milliseconds, of which -1 are without an end: no time then.
+static struct timespec *time_of(long limit, struct timespec *time) {
+    *time = (struct timespec){limit / 1000, limit % 1000 * 1000000};
+    return limit < 0 ? NULL : time;
+}
+
 static int wait_by(const char *how, int set, struct epoll_event *events, int most, int limit) {
-    struct timespec time = {limit / 1000, limit % 1000 * 1000000};
+    struct timespec time, *until = time_of(limit, &time);
     if (!strcmp(how, "epoll_pwait")) return epoll_pwait(set, events, most, limit, NULL);
-    if (!strcmp(how, "epoll_pwait2")) return epoll_pwait2(set, events, most, &time, NULL);
-    if (!strcmp(how, "epoll_raw")) return (int)syscall(SYS_epoll_pwait2, set, events, most, &time, NULL, 8L);
+    if (!strcmp(how, "epoll_pwait2")) return epoll_pwait2(set, events, most, until, NULL);
+    if (!strcmp(how, "epoll_raw")) return (int)syscall(SYS_epoll_pwait2, set, events, most, until, NULL, 8L);
     return epoll_wait(set, events, most, limit);
 }
 
@@ -178,7 +184,7 @@ static void rounds(struct line *line) {
     say(line, "complete");
 }
 
-// poll|ppoll MS NAME:EVENTS...
+// poll|ppoll MS NAME:EVENTS...; MS -1 is without an end
 static void poll_many(struct line *line) {
     struct pollfd list[WORDS];
     nfds_t count = 0;
@@ -191,9 +197,9 @@ static void poll_many(struct line *line) {
         list[count++].revents = 0;
     }
     long limit = number(line, 1, 10);
-    struct timespec time = {limit / 1000, limit % 1000 * 1000000};
+    struct timespec time, *until = time_of(limit, &time);
     int ppolls = !strcmp(word(line, 0), "ppoll");
-    say_result(line, ppolls ? ppoll(list, count, &time, NULL) : poll(list, count, (int)limit));
+    say_result(line, ppolls ? ppoll(list, count, until, NULL) : poll(list, count, (int)limit));
     for (nfds_t i = 0; i < count; i++) {
         say(line, " ");
         // poll's bits are epoll's, and POLLNVAL.
@@ -224,9 +230,8 @@ static void select_many(struct line *line) {
         fds[count++] = fd;
         if (fd >= top) top = fd + 1;
     }
-    long limit = number(line, 1, 10);
-    struct timespec time = {limit / 1000, limit % 1000 * 1000000};
-    int n = pselect(top, &in, &out, asks_urgent ? &urgent : NULL, &time, NULL);
+    struct timespec time, *until = time_of(number(line, 1, 10), &time);
+    int n = pselect(top, &in, &out, asks_urgent ? &urgent : NULL, until, NULL);
     say_result(line, n);
     for (int i = 0; n >= 0 && i < count; i++)
         say(line, " %s%s%s", FD_ISSET(fds[i], &in) ? "r" : "-", FD_ISSET(fds[i], &out) ? "w" : "-",

@@ -31,12 +31,16 @@ struct Options {
     /// No more scripts than that
     #[arg(long)]
     count: Option<u64>,
-    /// Only this shape of script (ends, pump, edges, wild, ...)
+    /// Only this shape of script (ends, pump, edges, wild; passed: SCM_RIGHTS; endless: waits without a time limit; crowd: several
+    /// that send or receive at once; forked-beside; stopped: SIGSTOP; left-sends: cancelled, longjmp; ...)
     #[arg(long)]
     shape: Option<String>,
     /// Settings of the shim in all scripts, as DP_SPIN=0; DP_CHAOS= alone: by each script's own number
     #[arg(long, num_args = 1.., value_name = "NAME=VALUE")]
     with: Vec<String>,
+    /// Each script also with the shim on one side alone, not each third one only: half as many runs again
+    #[arg(long)]
+    all_sides: bool,
     /// Stop after so many differences
     #[arg(long, default_value_t = 5)]
     most: usize,
@@ -204,7 +208,7 @@ fn try_seed(options: &Options, tools: &Tools, seed: u64, tally: &Tally) {
     tally.scripts.fetch_add(1, Ordering::Relaxed);
     tally.runs.fetch_add(1, Ordering::Relaxed);
     let mut sides = vec![Shimmed::BOTH];
-    if seed % 3 == 0 {
+    if options.all_sides || seed % 3 == 0 {
         sides.extend([Shimmed::SERVER, Shimmed::CLIENT]);
     }
     for shimmed in sides {

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::script::{Script, Who};
-use super::shapes::{pick, size, ALL, EARLY};
+use super::shapes::{pick, size, ALL, ALONE, EARLY};
 
 /// The script of a seed; `shape` names the only kind that is wanted.
 pub fn generate(seed: u64, shape: Option<&str>) -> Script {
@@ -47,7 +47,7 @@ pub fn generate(seed: u64, shape: Option<&str>) -> Script {
     let chosen = shapes[rng.usize(..shapes.len())];
     chosen.1(&mut rng, &mut script);
     // Something that has nothing to do with it, now and then.
-    if rng.u32(..3) == 0 {
+    if rng.u32(..3) == 0 && !ALONE.contains(&chosen.0) {
         for _ in 0..rng.u32(1..3) {
             let mut extra = Script::default();
             let who = if rng.bool() { Who::Server } else { Who::Client };

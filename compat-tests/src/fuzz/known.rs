@@ -31,6 +31,10 @@ const TABLE: &[Known] = &[
         reason: "a poll for bytes alone that finds some in the ring asks nobody whether the peer was killed behind them (docs/ENDS.md)",
         applies: bytes_hide_death,
     },
+    Known {
+        reason: "a receive with a time limit may sleep in poll(2), which goes on behind SIGSTOP and SIGCONT, where Linux' own is interrupted (signal(7); dp-preload(7))",
+        applies: stopped_in_a_receive,
+    },
 ];
 
 /// Whether poll says that there is an error, on a side that has called recvmmsg.
@@ -105,6 +109,14 @@ fn bytes_hide_death(script: &Script, line: &Line, native: &str, other: &str) -> 
     // A call of before may have been told of the error.
     let is_told = |end| native == other.replace("IN", end);
     killed && polls && for_bytes && (is_told("IN|ERR|HUP") || is_told("IN|HUP"))
+}
+
+/// Whether a side has been stopped whose receives have a time limit, and a thread of its is asked for.
+fn stopped_in_a_receive(script: &Script, line: &Line, _: &str, _: &str) -> bool {
+    let before = || script.0.iter().take_while(|at| !std::ptr::eq(*at, line)).filter(|at| at.who == line.who);
+    let limited = before().any(|at| at.word(0) == "timeo" && at.word(2) == "rcv");
+    let stopped = before().any(|at| at.word(0) == "stop");
+    limited && stopped && matches!(line.word(0), "join" | "signal")
 }
 
 fn sends(at: &Line) -> bool {

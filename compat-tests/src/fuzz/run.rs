@@ -126,8 +126,8 @@ impl Pair {
 
     fn run(&mut self, line: &Line) -> String {
         match line.who {
-            Who::Server => one(&mut self.server, &line.text(), self.limit),
-            Who::Client => one(&mut self.client, &line.text(), self.limit),
+            Who::Server => alone(&mut self.server, line, self.limit),
+            Who::Client => alone(&mut self.client, line, self.limit),
             Who::Both if line.word(0) == "open" => {
                 let registered = line.words[2..].join(" ");
                 let connect = format!("connect {} {} {registered}", line.word(1), self.port);
@@ -151,6 +151,19 @@ impl Pair {
             }
         }
     }
+}
+
+/// What one side does, or what is done to it.
+fn alone(side: &mut Side, line: &Line, limit: Duration) -> String {
+    match line.word(0) {
+        "stop" => said(side.stop()),
+        "cont" => said(side.go_on()),
+        _ => one(side, &line.text(), limit),
+    }
+}
+
+fn said(done: bool) -> String {
+    if done { "ok" } else { "gone" }.into()
 }
 
 fn one(side: &mut Side, text: &str, limit: Duration) -> String {

@@ -4,6 +4,9 @@ use fastrand::Rng;
 
 use super::script::{Script, Who};
 
+mod crowd;
+mod endless;
+mod passed;
 mod rare;
 mod sets;
 mod switches;
@@ -75,7 +78,17 @@ pub const ALL: &[(&str, Shape)] = &[
     ("switched", switches::switched),
     ("switched", switches::switched),
     ("cancelled", switches::cancelled),
+    ("passed", passed::passed),
+    ("endless", endless::endless),
+    ("crowd", crowd::crowd),
+    ("forked-beside", crowd::forked_beside),
+    ("stopped", endless::stopped),
+    ("left-sends", crowd::left_sends),
 ];
+
+/// Shapes in which nothing may be that has nothing to do with them: who receives, or sends, is theirs to say, and a process that is stopped
+/// answers nothing.
+pub const ALONE: &[&str] = &["passed", "endless", "crowd", "forked-beside", "stopped", "left-sends"];
 
 /// One side goes, in any way; the other goes on.
 fn ends(rng: &mut Rng, script: &mut Script) {

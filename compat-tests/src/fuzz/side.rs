@@ -5,9 +5,13 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::{kill, Signal};
+use nix::sys::wait::{waitid, Id, WaitPidFlag, WaitStatus};
+use nix::unistd::Pid;
 
 /// What came of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +34,10 @@ pub struct Side {
     /// Where the shim writes a line for each wake-up that was lost (`DP_LOST`).
     lost: PathBuf,
 }
+
+/// How often it is looked whether one has stopped, and how long it is waited each time.
+const STOP_LOOKS: u32 = 2000;
+const STOP_LOOK: Duration = Duration::from_micros(500);
 
 /// Such files are told apart by it.
 static SIDES: AtomicU64 = AtomicU64::new(0);
@@ -96,6 +104,27 @@ impl Side {
                 }
             }
         }
+    }
+
+    /// Stops it by a signal that it cannot catch: whether it has stopped, with all of its threads.
+    pub fn stop(&mut self) -> bool {
+        let id = Pid::from_raw(self.child.id() as i32);
+        let look = WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG;
+        let is_stopped = || matches!(waitid(Id::Pid(id), look), Ok(WaitStatus::Stopped(..)));
+        self.alive
+            && kill(id, Signal::SIGSTOP).is_ok()
+            && (0..STOP_LOOKS).any(|_| {
+                let stopped = is_stopped();
+                if !stopped {
+                    thread::sleep(STOP_LOOK);
+                }
+                stopped
+            })
+    }
+
+    /// It goes on.
+    pub fn go_on(&mut self) -> bool {
+        self.alive && kill(Pid::from_raw(self.child.id() as i32), Signal::SIGCONT).is_ok()
     }
 
     /// How it ended, if it did by itself.
