@@ -203,7 +203,9 @@ impl Channel {
         let has_left = self.sending().word.is_raw();
         if self.has(Conn::SHUT_WR) {
             // Behind two FINs a bell draws nothing. Nobody but the dead ends without a word; one that left may be a stranger by now.
-            let died = !has_left && socket::ended(self.fd);
+            // The socket has an end of the program's own as well between its shutdown of both and the end of the slot, where other
+            // threads wake up: it is none of the other side's.
+            let died = !has_left && !self.has(Conn::SHUT_RD) && socket::ended(self.fd);
             if died {
                 self.kill_slot();
             }
