@@ -161,10 +161,10 @@ impl<'a> Ground<'a> {
     }
 
     /// Wakes whoever sleeps in the set, if nothing of it can tell him ([`Set::bell_was_taken`]) and none but this process's threads
-    /// sleeps there.
+    /// sleeps there. A child that begins to use it meanwhile knows the event by its value.
     #[cold]
     pub fn wake_by_event(&self, set: &Set) {
-        let alone = !set.is_inherited() && !self.place.relatives.may_come();
+        let alone = !set.is_inherited() && !self.place.relatives.began();
         if alone && set.is_slept_in() {
             if let Some((_, fd)) = self.place.event.of(self.place.fd.load(Ordering::Relaxed)) {
                 raw::signal_event(fd);
