@@ -77,7 +77,7 @@ impl Sim {
             let bits = self.ready(key.0) & reg.events;
             let exclusive = reg.events & EXCLUSIVE != 0;
             let owed = exclusive && self.kernel.files[key.0].owed && !self.awaits_bell(key.0);
-            let left = self.kernel.numbers.get(&key.1) != Some(&key.0) && self.passed.contains(&reg.data);
+            let left = self.may_pass(*key, reg.data);
             if asleep && !left && (reg.edge || owed) && !reg.spent && bits != 0 {
                 return Err(format!("asleep, while {key:?} has {bits:#x} of which nobody was told: {reg:?}"));
             }
@@ -99,7 +99,7 @@ impl Sim {
             }
         }
         let is_due = |(key, reg): &(&Key, &Reg)| {
-            let due = !reg.doubtful && reg.is_due(IN);
+            let due = !reg.doubtful && reg.is_due(IN) && !self.may_pass(**key, reg.data);
             due && self.ready(key.0) & reg.events & IN != 0 && !self.awaits_bell(key.0)
         };
         match self.believed.iter().find(is_due) {
@@ -108,6 +108,11 @@ impl Sim {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a registration that no number finds any more has the value of something that was told or replaced, and went.
+    fn may_pass(&self, key: Key, data: u64) -> bool {
+        self.kernel.numbers.get(&key.1) != Some(&key.0) && self.passed.contains(&data)
     }
 
     /// The bell of what is in the ring is on its way, behind bytes.
