@@ -162,11 +162,11 @@ impl Place {
         if let Some(locked) = self.lock_soon(index) {
             locked.once(|set, w| match self.robbed.swap(0, Ordering::AcqRel) {
                 0 => {}
-                SEVERAL => {
-                    set.bell_was_taken(None, w);
-                    w.wake_without_channels(set);
+                SEVERAL if set.bell_was_taken(None, w) => {}
+                SEVERAL => w.wake_by_event(set),
+                conn => {
+                    set.bell_was_taken(Some(conn - 1), w);
                 }
-                conn => set.bell_was_taken(Some(conn - 1), w),
             });
         }
     }

@@ -75,7 +75,10 @@ fn told_again(script: &Script, line: &Line, native: &str, other: &str) -> bool {
             let data = event.split(':').next().unwrap_or_default();
             let rows = || script.0.iter().filter(adds).filter(|at| at.word(4) == data);
             let several = rows().any(|at| rows().any(|other| other.word(2) != at.word(2)));
-            rows().any(|at| at.word(3).contains("ET")) && (several || sends_much)
+            // Of one event a second report is none of an edge.
+            let last = script.0[..at].iter().filter(adds).rfind(|at| at.word(4) == data);
+            let once = last.is_some_and(|at| at.word(3).contains("ONESHOT"));
+            rows().any(|at| at.word(3).contains("ET")) && (several || sends_much && !once)
         })
 }
 

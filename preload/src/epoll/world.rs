@@ -160,12 +160,12 @@ impl<'a> Ground<'a> {
         self.place.event.end(self.place.fd.load(Ordering::Relaxed));
     }
 
-    /// Wakes whoever sleeps in the set, if nothing of it could tell him ([`Set::bell_was_taken`]) and none but this process's threads
-    /// sleeps there.
+    /// Wakes whoever sleeps in the set, if nothing of it can tell him ([`Set::bell_was_taken`]) and none but this process's threads
+    /// sleeps there. A child that begins to use it meanwhile knows the event by its value.
     #[cold]
-    pub fn wake_without_channels(&self, set: &Set) {
-        let alone = !set.is_inherited() && !self.place.relatives.may_come();
-        if alone && set.is_slept_in() && !set.has_connections() {
+    pub fn wake_by_event(&self, set: &Set) {
+        let alone = !set.is_inherited() && !self.place.relatives.began();
+        if alone && set.is_slept_in() {
             if let Some((_, fd)) = self.place.event.of(self.place.fd.load(Ordering::Relaxed)) {
                 raw::signal_event(fd);
             }

@@ -4,8 +4,8 @@
 //!
 //! A thread that has slept since before there was something is woken ([`WAKES`]): the one that began to owe may go elsewhere, as a worker
 //! does that waits for the next piece of work. Not all can be: not who sleeps in a poll or select of what is no channel, or of more than a
-//! few, or of channels that are in an epoll set, too, or beside sixteen more; nor in a set that was inherited by a fork, or that has no
-//! channel and was there at a fork; they look when they are awake for any other reason, where a channel is in the list or set after 64
+//! few, or of channels that are in an epoll set, too, or beside sixteen more; nor in a set that was inherited by a fork, or that a
+//! relative has begun to use; they look when they are awake for any other reason, where a channel is in the list or set after 64
 //! seconds at the latest. And [`ANY`] is one process's: a relative hears of what another one owes when it uses the
 //! connection, or polls it.
 

@@ -22,7 +22,8 @@ impl Set {
             }
         }
         if self.rows.is_empty() {
-            if target == Target::Other {
+            // One that gets the value of what has just gone has a row.
+            if target == Target::Other && self.gone.is_empty() {
                 return self.control_plain(op, fd, event, w);
             }
             self.unfold();
@@ -204,7 +205,7 @@ impl Set {
         match self.rows.insert(Row::new(fd, target, events | ALWAYS, data)) {
             Some(r) => {
                 let row = self.rows.get_mut(r);
-                (row.forks, row.born) = (self.forks, self.moment);
+                (row.forks, row.born, row.told) = (self.forks, self.moment, self.moment);
                 self.moment = self.moment.wrapping_add(1);
                 self.special += usize::from(target != Target::Other);
                 Some(r)
@@ -269,6 +270,9 @@ impl Set {
             w.make_cold_beside(conn);
         }
         told?;
+        if !lazy && data != row.kernel_data {
+            self.goes(&row);
+        }
         let row = self.rows.get_mut(r);
         row.want = events | ALWAYS;
         row.data = data;
@@ -332,15 +336,15 @@ impl Set {
         }
     }
 
-    /// A bell of the connection, or of several, which may be the one that tells whoever sleeps here, was taken by somebody else.
-    pub fn bell_was_taken(&mut self, conn: Option<u32>, w: &mut impl World) {
+    /// A bell of the connection, or of several, which may be the one that tells whoever sleeps here, was taken by somebody else. False:
+    /// nothing of the set can wake him, nor is there anything in it that he relies on.
+    pub fn bell_was_taken(&mut self, conn: Option<u32>, w: &mut impl World) -> bool {
         if !self.waiters.anyone_asleep() || self.inherited {
-            return;
+            return false;
         }
-        let is_one = |of: u32| conn.is_none_or(|conn| of == conn);
-        if let Some(r) = (0..self.rows.high()).find(|&r| self.conn_of(r).is_some_and(is_one)) {
-            self.kick(r, w);
-        }
+        let has = |conn: u32| (0..self.rows.high()).any(|r| self.conn_of(r) == Some(conn));
+        let row = self.to_kick().filter(|_| conn.is_none_or(has));
+        row.inspect(|&r| self.kick(r, w)).is_some()
     }
 
     /// The kernel makes an edge of what the program did with a connection, for all that is ready, so it is one here.
@@ -366,7 +370,19 @@ impl Set {
         if self.unheard && !self.kick_is_spent {
             return;
         }
-        self.unheard = self.put_kick(r, w);
+        let row = if self.tells_of_bytes(r) { Some(r) } else { self.to_kick() };
+        self.unheard = row.is_some_and(|r| self.put_kick(r, w));
+    }
+
+    /// A row by which whoever sleeps can be woken. Where there is none he relies on none: senders tell of bytes.
+    pub(super) fn to_kick(&self) -> Option<u32> {
+        (0..self.rows.high()).find(|&r| self.tells_of_bytes(r))
+    }
+
+    /// Whether row `r` is a connection's of which the kernel would tell bytes: an event of ours with the value of another one would pass
+    /// for something else's that has it.
+    fn tells_of_bytes(&self, r: u32) -> bool {
+        self.conn_of(r).is_some() && self.rows.get(r).kernel & IN != 0
     }
 
     /// A thread leaves the set with what it had room for. What is left wakes the next one, as the kernel does it.

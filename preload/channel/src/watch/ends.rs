@@ -27,10 +27,12 @@ impl Set {
             kicked,
             kick_is_spent,
             unheard,
+            kicks,
             moment,
-            told,
+            gone,
             slept_from,
             forgotten,
+            strangers,
             hot_first,
             ask_again,
             asked,
@@ -52,7 +54,9 @@ impl Set {
         (*exposed, *inherited, *forks, *used_by_both) = (0, false, 0, false);
         (*dirty, *peeks, *turn) = (0, 0, 0);
         (*kicked, *kick_is_spent, *unheard) = (None, false, false);
-        (*moment, *told, *slept_from, *forgotten) = (0, 0, None, 0);
+        gone.clear();
+        kicks.clear();
+        (*moment, *slept_from, *forgotten, *strangers) = (0, None, 0, false);
         (*hot_first, *ask_again, *asked) = (false, false, None);
     }
 

@@ -31,9 +31,10 @@ impl Set {
             let told = out.events[earlier..from].iter().position(|e| e.u64 == data);
             let at = told.map_or(out.n, |at| earlier + at);
             let keep = match (first, second) {
-                // Its registration is gone since. Where another one that has no row has its value, the event may be of that.
-                (None, _) if self.slept_from.is_some() && self.is_gone(data, w) => None,
-                (None, _) if self.kicked == Some(data) && bits & !IN == 0 && !self.plain.has(data) => None,
+                // Its registration is gone since, and its event was told. So it is dropped also where a copy of something that was closed
+                // unseen may have the value: the program may have freed what that stands for.
+                (None, _) if self.may_be_gone(data, w) => None,
+                (None, _) if self.is_ours(data, bits) && !self.plain.has(data) => None,
                 (None, _) => Some(bits),
                 (Some(r), None) => match self.judge(r, bits, w) {
                     Some(0) => None,
@@ -67,7 +68,7 @@ impl Set {
     }
 
     /// The row of a value, and a second one if there is. One that is there no more is none of several: the others would be told of
-    /// without its being known which of them was, and so that the one event of it was.
+    /// without its being known which of them was, and so that the one event of it was. Nor is it what is told in place of what is gone.
     fn with_value(&mut self, data: u64, w: &mut impl World) -> (Option<u32>, Option<u32>) {
         loop {
             let mut rows = self.rows.with_data(data);
@@ -75,15 +76,10 @@ impl Set {
             drop(rows);
             match both {
                 (Some(one), Some(other)) if self.forget_if_gone(one, w) || self.forget_if_gone(other, w) => {}
+                (Some(one), None) if self.may_be_gone(data, w) && self.forget_if_gone(one, w) => {}
                 _ => return both,
             }
         }
-    }
-
-    /// Whether what the kernel told a thread in its sleep, of a value that no row has, is of a registration that was told and is
-    /// gone, and of no other: none without a row has that value, as far as is known. What relatives register is not.
-    fn is_gone(&self, data: u64, w: &impl World) -> bool {
-        (self.told & !self.forgotten) & Self::mark(data) != 0 && !self.plain.has(data) && !self.is_shared(w)
     }
 
     /// What the kernel said may be of another one than row `r` ([`Set::may_be_of_another`]): what of it is so of that one now.
@@ -99,13 +95,16 @@ impl Set {
         if bits & IN != 0 && !w.has_bytes(row.io) {
             now &= !IN;
         }
-        // An event of ours comes whatever is wanted. It says nothing of room, and the one report tells all that is ready.
-        let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
-        if kicked {
-            now &= row.want;
+        // An event of ours comes whatever is wanted, and that of another one may. What a relative wants is not known here.
+        if self.is_ours(row.kernel_data, bits) || !self.is_shared(w) {
+            now &= row.want | ALWAYS;
         }
-        if kicked && now & IN != 0 && row.want & (ET | ONESHOT) != 0 && w.has_room(row.io) {
+        // The one report tells all that is ready, of which neither an event of ours nor that of another one says anything.
+        if now & IN != 0 && row.want & (ET | ONESHOT) != 0 && w.has_room(row.io) {
             now |= row.want & OUT;
+        }
+        if now != 0 && row.want & ONESHOT != 0 {
+            now |= Self::end_to_tell(&row, w);
         }
         if now == 0 {
             // If it was of this one after all, it was the one report.
@@ -116,7 +115,7 @@ impl Set {
     }
 
     /// Whether `bits` of a connection's row may be of something else with its value, so that the kernel tells of this one as well.
-    /// For one event that would be twice.
+    /// For one event that would be twice; and what is gone may have had another end.
     ///
     /// - What was said in a sleep may be of a connection that is closed since, of which another thread was told by its ring, and
     ///   whose number this one has: it was registered during the sleep. Or another thread was told of this one meanwhile, and has
@@ -125,8 +124,26 @@ impl Set {
     fn may_be_of_another(&self, r: u32, bits: u32, w: &impl World) -> bool {
         let row = self.rows.get(r);
         let Target::Conn(conn) = row.target else { return false };
-        let of_former = row.want & ONESHOT != 0 && (self.is_in_sleep(row.born) || self.is_late(row, w));
-        of_former || self.kicked == Some(row.kernel_data) && bits & !IN == 0 && !w.is_channel(conn)
+        let once = row.want & ONESHOT != 0;
+        let of_former = self.is_in_sleep(row.born) && (once || self.may_be_gone(row.kernel_data, w));
+        let of_former = of_former || row.told != row.born && self.is_late(row, w);
+        of_former || self.is_ours(row.kernel_data, bits) && !w.is_channel(conn)
+    }
+
+    /// Whether what the kernel said in a sleep may be of what is gone, and row `r`, which has the value since, is the kernel's alone: then
+    /// that is asked once more, unless it has told its one event.
+    fn is_asked_again(&mut self, r: u32, w: &mut impl World) -> bool {
+        let row = *self.rows.get(r);
+        let doubted = row.conn().is_none() && self.is_in_sleep(row.born);
+        if !doubted || !self.may_be_gone(row.kernel_data, w) {
+            return false;
+        }
+        if row.is_spent() || row.want & (ET | ONESHOT) == 0 {
+            return true;
+        }
+        // Another thread may be about to tell it.
+        self.rows.get_mut(r).doubtful = true;
+        w.ctl(libc::EPOLL_CTL_MOD, row.io, row.kernel, row.kernel_data).is_ok()
     }
 
     /// Whether another thread was told in this sleep of the one event of `row`, and the kernel may have told the same here.
@@ -141,6 +158,9 @@ impl Set {
         // The kernel cannot be kept from telling of an error and of an end (epoll_ctl(2)); a registration that it has disabled itself
         // tells neither.
         if self.rows.get(r).is_spent() && bits & !ALWAYS == 0 {
+            return Some(0);
+        }
+        if self.is_asked_again(r, w) {
             return Some(0);
         }
         if !self.may_be_of_another(r, bits, w) {
@@ -179,12 +199,14 @@ impl Set {
             }
         };
         if self.forgotten & Self::mark(row.kernel_data) != 0 {
-            let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
+            let kicked = self.is_ours(row.kernel_data, bits);
             // What another thread reported during the sleep, the kernel told as well; and what an event of ours reported, it tells once.
             let twice = row.is_spent() && (row.doubtful || self.is_late(&row, w));
-            let foreign =
-                row.is_spent() && !twice || !row.is_spent() && bits & IN != 0 && !w.has_bytes(row.io);
-            if foreign && !kicked || (!row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
+            // Its bells may be gone by an event of ours that stood before this one.
+            let empty = |w: &mut _| row.emptied != self.wait && !World::has_bytes(w, row.io);
+            let foreign = row.is_spent() && !twice || !row.is_spent() && bits & IN != 0 && empty(w);
+            // An event of ours may come when bytes are of no interest any more.
+            if !kicked && (foreign || !row.dirty && bits & !(row.kernel | ALWAYS) != 0) {
                 // It is not of this row.
                 return None;
             }
@@ -192,7 +214,7 @@ impl Set {
                 self.rows.get_mut(r).doubtful = false;
             }
         }
-        let kicked = self.kicked == Some(row.kernel_data) && bits & !IN == 0;
+        let kicked = self.is_ours(row.kernel_data, bits);
         if row.is_spent() {
             // A relative may have set interest anew, and the kernel tells whoever asks first.
             let of_relatives = self.is_shared(w) && !row.doubtful && !kicked && !self.is_late(&row, w);
@@ -224,6 +246,7 @@ impl Set {
                 self.make_cold(r, w);
             }
             let settled = if hot { w.settle(conn, row.io, false) } else { self.settle_cold(r, conn, w) };
+            self.rows.get_mut(r).emptied = self.wait;
             let is_hot = hot || self.make_hot(r, w);
             // Behind a hand-back the edge may be that of bytes on TCP.
             let ring = w.in_ring(conn, row.io);

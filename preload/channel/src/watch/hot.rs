@@ -259,9 +259,7 @@ impl Set {
         if row.dirty {
             self.dirty -= 1;
         }
-        if row.is_spent() {
-            self.told |= Self::mark(row.kernel_data);
-        }
+        self.goes(&row);
         self.off_the_list(r, w);
         self.unpeek(r);
         match row.target {
@@ -283,7 +281,7 @@ impl Set {
         self.detached -= usize::from(row.detached);
         self.rows.remove(r);
         // By the value of one that stays: that of this one would pass for its own event.
-        if let Some(other) = (0..self.rows.high()).find(|&r| owes && self.conn_of(r).is_some()) {
+        if let Some(other) = self.to_kick().filter(|_| owes) {
             self.kick(other, w);
         }
         // An event of ours is always a connection's.

@@ -24,6 +24,7 @@
 mod change;
 mod ends;
 mod filter;
+mod gone;
 mod hot;
 mod outside;
 mod plain;
@@ -38,6 +39,7 @@ pub use report::Out;
 pub use rows::{Look, Once, Row, Rows, SetName, Target};
 
 use dp_edge::ring::Pos;
+use gone::Gone;
 use plain::Plain;
 use waiters::Waiters;
 
@@ -189,16 +191,19 @@ pub struct Set {
     kick_is_spent: bool,
     /// Nobody has come back from a sleep since then.
     unheard: bool,
+    /// Those of before that were taken back while somebody slept: the kernel may have told him.
+    kicks: Gone,
     /// Counts registrations, and reports of those for one event; anew after 2^32.
     moment: u32,
-    /// Values, a bit for a sixty-fourth of them, of registrations for one event that are gone since it was told, while somebody sleeps.
-    /// The kernel may have told him of the same, for another reason.
-    told: u64,
+    /// What went while somebody slept, and was told before.
+    gone: Gone,
     /// When the thread fell asleep that is told of the kernel's events now.
     slept_from: Option<u32>,
     /// Values, a bit for a sixty-fourth of them, of descriptors that were closed unseen. A copy of such a one may keep its
-    /// registration alive in the kernel.
+    /// registration alive in the kernel. In a server that closes what is no channel without a word, all of them in time.
     forgotten: u64,
+    /// Strangers have the kernel's set as well.
+    strangers: bool,
     /// The kernel filled the whole array the last time: what is hot comes first.
     hot_first: bool,
     /// The kernel has more to tell than what it was asked for just now.
@@ -234,10 +239,12 @@ impl Set {
             kicked: None,
             kick_is_spent: false,
             unheard: false,
+            kicks: Gone::new(),
             moment: 0,
-            told: 0,
+            gone: Gone::new(),
             slept_from: None,
             forgotten: 0,
+            strangers: false,
             hot_first: false,
             ask_again: false,
             asked: None,
@@ -252,11 +259,6 @@ impl Set {
     /// Whether waiting is the kernel's business alone now.
     pub fn is_plain(&self) -> bool {
         self.special == 0
-    }
-
-    /// Whether a connection is registered.
-    pub fn has_connections(&self) -> bool {
-        (0..self.rows.high()).any(|r| self.conn_of(r).is_some())
     }
 
     /// Hot connections.
@@ -286,6 +288,38 @@ impl Set {
 
     fn is_in_sleep(&self, moment: u32) -> bool {
         self.slept_from.is_some_and(|from| moment.wrapping_sub(from) < u32::MAX / 2)
+    }
+
+    /// The value that the kernel has of `row` is that of none any more, or of another one from here on.
+    fn goes(&mut self, row: &Row) {
+        // What is no connection the kernel alone tells of, and once. Of one that was told and rests it tells an end all the same.
+        let was_told = row.conn().is_some() && (row.is_spent() || row.told != row.born);
+        let last = if row.is_spent() { self.moment } else { row.told };
+        if was_told {
+            self.is_gone(row.kernel_data, last);
+        }
+    }
+
+    /// Whether `bits` of this value may be an event of ours.
+    fn is_ours(&self, data: u64, bits: u32) -> bool {
+        let taken_back = |at| self.slept_from.is_some() && self.is_in_sleep(at);
+        bits & !IN == 0 && (self.kicked == Some(data) || self.kicks.moment(data).is_some_and(taken_back))
+    }
+
+    /// What had this value is gone, and sleeps from before the moment behind `last` may have heard of it.
+    fn is_gone(&mut self, data: u64, last: u32) {
+        if self.waiters.anyone_asleep() {
+            self.gone.note(data, last);
+            self.moment = self.moment.wrapping_add(1);
+        }
+    }
+
+    /// Whether the kernel may have told the thread that comes from its sleep of this value for what is gone since, and was told.
+    fn may_be_gone(&self, data: u64, w: &impl World) -> bool {
+        let in_sleep =
+            self.slept_from.is_some() && self.gone.moment(data).is_some_and(|at| self.is_in_sleep(at));
+        // What others register is not known here, and may have it, too.
+        in_sleep && !self.is_shared(w)
     }
 
     /// The one event of row `r` is told, as the kernel told it.
@@ -365,7 +399,8 @@ impl Set {
     pub fn sleeps(&mut self, tid: u32, asleep: bool) {
         self.unheard &= asleep;
         if !self.waiters.anyone_asleep() {
-            self.told = 0;
+            self.gone.clear();
+            self.kicks.clear();
             // Nobody is left whom what was sent before could wake.
             self.unheard = false;
         }

@@ -31,7 +31,7 @@ impl Set {
         if self.kicked != Some(data) {
             return;
         }
-        match (0..self.rows.high()).find(|&r| self.conn_of(r).is_some()) {
+        match self.to_kick() {
             Some(r) if self.waiters.anyone_asleep() => self.unheard &= self.put_kick(r, w),
             Some(_) => {
                 self.kick_is_spent = true;
@@ -71,8 +71,12 @@ impl Set {
     /// It has none any more.
     pub(super) fn take_kick(&mut self, w: &mut impl World) {
         self.kick_is_spent = false;
-        if self.kicked.take().is_some() {
+        if let Some(data) = self.kicked.take() {
             w.unkick();
+            if self.waiters.anyone_asleep() {
+                self.kicks.note(data, self.moment);
+                self.moment = self.moment.wrapping_add(1);
+            }
         }
     }
 }

@@ -27,7 +27,7 @@ impl Set {
 
     /// Strangers have the kernel's set as well, which so has, or will have, what nobody noted: with any value.
     pub fn is_strangers_too(&mut self) {
-        self.forgotten = ANYTHING;
+        (self.forgotten, self.strangers) = (ANYTHING, true);
     }
 
     /// Whether it was inherited by a fork.
@@ -49,7 +49,7 @@ impl Set {
 
     /// Whether others change what the kernel has of this set, of which nobody hears here: relatives, or strangers.
     pub(super) fn is_shared(&self, w: &impl World) -> bool {
-        self.used_by_both || self.forgotten == ANYTHING || w.relatives_began()
+        self.used_by_both || self.strangers || w.relatives_began()
     }
 
     /// An inherited set is used here, too: whoever else waits must hear of everything from the kernel. What it has of

@@ -24,8 +24,12 @@ impl Set {
         let row = *self.rows.get(r);
         let _ = w.ctl(libc::EPOLL_CTL_DEL, fd, 0, 0);
         self.remove(r, w);
+        // The kernel may have told somebody of the former file, as it will of the next one.
+        let born = self.moment;
+        self.is_gone(row.data, born);
         let mut on_its_way = Row::new(fd, Target::Other, row.want, row.data);
         (on_its_way.kernel, on_its_way.once) = (NONE, row.once);
+        (on_its_way.born, on_its_way.told) = (born, born);
         self.rows.insert(on_its_way);
     }
 

@@ -72,6 +72,8 @@ pub struct Row {
     pub seen: Option<Pos>,
     /// The wait in which it was reported last, and where in the program's array.
     pub reported: (u32, u32),
+    /// The wait in which its bells were looked for last.
+    pub emptied: u32,
     /// `want`, `data` differ from what the kernel has. Only hot ones are told later.
     pub dirty: bool,
     /// Cold, and its ring holds something that no bell announced: to be looked at before the next sleep.
@@ -99,7 +101,7 @@ pub struct Row {
     pub forks: u8,
     /// The moment of the set at which it was registered, and that at which it was reported as EPOLLONESHOT.
     pub born: u32,
-    /// See `born`.
+    /// See `born`, which it is where it never was.
     pub told: u32,
     used: bool,
 }
@@ -118,6 +120,7 @@ impl Row {
             look: Look::Cold,
             seen: None,
             reported: (0, 0),
+            emptied: 0,
             dirty: false,
             peek: false,
             silent: false,

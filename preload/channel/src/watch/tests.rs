@@ -71,6 +71,11 @@ enum Op {
     HeatsElsewhere(usize),
     /// What comes next happens before a thread runs that was woken.
     AtOnce,
+    /// A thread does not come to run when it is woken; or it does.
+    Holds(usize),
+    Goes(usize),
+    /// What is no connection is registered and closed without a word, many times.
+    Wears,
     /// What comes next is done with the program's other set.
     OtherSet,
 }
@@ -101,6 +106,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => file.prop_map(Op::Dup),
         1 => number.prop_map(Op::Close),
         6 => (thread.clone(), 1..5usize).prop_map(|(t, max)| Op::Look(t, max)),
+        2 => thread.clone().prop_map(Op::Holds),
+        2 => thread.clone().prop_map(Op::Goes),
+        1 => Just(Op::Wears),
         5 => (thread, prop_oneof![Just(1usize), Just(8)]).prop_map(|(t, room)| Op::Sleep(t, room)),
         2 => (0..CONNS).prop_map(Op::Heats),
         1 => any::<bool>().prop_map(Op::Expose),
@@ -126,7 +134,7 @@ fn op() -> impl Strategy<Value = Op> {
 /// Many begin with two connections that are hot and have nothing, with a thread that sleeps then, or with somebody outside: few
 /// would come so far.
 fn program() -> impl Strategy<Value = Vec<Op>> {
-    let begins = (0..6usize, events()).prop_map(|(how, events)| {
+    let begins = (0..8usize, events()).prop_map(|(how, events)| {
         let hot = |conn: usize| {
             let add = Op::Add(conn as i32, events | IN, 100 + conn as u64);
             [add, Op::Arrives(conn), Op::Look(0, 4), Op::Takes(conn, true)]
@@ -139,7 +147,14 @@ fn program() -> impl Strategy<Value = Vec<Op>> {
             // A connection in two sets, of which one has it hot.
             3 => [&hot(0)[..], &[Op::OtherSet], &hot(0), &[Op::Sleep(0, 8), Op::OtherSet]].concat(),
             4 => [&hot(0)[..], &hot(1), &[Op::Sleep(0, 8), Op::OtherSet], &hot(0)].concat(),
-            _ => [&hot(0)[..], &hot(1), &[Op::Look(0, 4), Op::Sleep(0, 8)]].concat(),
+            5 => [&hot(0)[..], &hot(1), &[Op::Look(0, 4), Op::Sleep(0, 8)]].concat(),
+            // A thread has the kernel's word of one event, for which another one looks by itself, in a set of a worn server.
+            6 => {
+                let once = Op::Add(0, events & !EXCLUSIVE | IN | ONESHOT, 100);
+                let told = [Op::Heats(0), Op::Arrives(0), Op::AtOnce, Op::Holds(0)];
+                [&[Op::Wears, Op::Sleep(0, 8)], &told[..], &[once]].concat()
+            }
+            _ => vec![Op::Wears, Op::Sleep(0, 8), Op::Sleep(1, 1), Op::Holds(0)],
         }
     });
     (begins, prop::collection::vec(op(), 1..60)).prop_map(|(begins, ops)| [begins, ops].concat())
@@ -182,11 +197,16 @@ fn follow(ops: &[Op]) -> Result<Sim, String> {
             Op::Elsewhere(file, more) => sim.elsewhere(file, more),
             Op::HeatsElsewhere(file) => sim.heats_elsewhere(file),
             Op::AtOnce => at_once = true,
+            Op::Holds(thread) => sim.holds(thread),
+            Op::Goes(thread) => sim.goes(thread)?,
+            Op::Wears => sim.wears()?,
             Op::OtherSet => sim.swap(),
             Op::Urgent(file) => sim.sends_urgent(file),
             Op::Replaced(fd) => sim.replaces(fd),
         }
     }
+    sim.settle()?;
+    sim.all_go()?;
     sim.settle()?;
     Ok(sim)
 }

@@ -80,9 +80,14 @@ fn a_poll_puts_on_tcp_what_is_owed() {
 
 /// Waits until there is something to read, in a set with nothing else.
 fn waits_in_a_set(fd: i32) {
+    waits_in_a_set_after(|| {}, fd);
+}
+
+fn waits_in_a_set_after(what: impl FnOnce(), fd: i32) {
     // SAFETY: a number.
     let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
     let n = epoll::born(set).expect("room");
+    what();
     let mut events = [libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 }; 2];
     assert_eq!(epoll::ctl(set, libc::EPOLL_CTL_ADD, fd, Some(events[0])), Some(Ok(())));
     let sleeps = |set, events: *mut libc::epoll_event, max, ns| {
@@ -229,6 +234,17 @@ fn sleeps_since_before(rest: Duration, waits: impl FnOnce(i32) + Send) {
 #[test]
 fn a_thread_that_sleeps_in_a_set_already_puts_on_tcp_what_another_begins_to_owe() {
     sleeps_since_before(Duration::from_millis(300), waits_in_a_set);
+}
+
+/// The same of a set that was there at a fork, of whose child nobody has heard.
+#[test]
+fn a_fork_from_before_is_in_no_sleepers_way() {
+    let _family = Pair::live();
+    let forks = || {
+        epoll::hold_still(epoll::Others::GoOn);
+        epoll::go_on();
+    };
+    sleeps_since_before(Duration::from_millis(300), |fd| waits_in_a_set_after(forks, fd));
 }
 
 /// The third net of a poll, which is cast after seven seconds, comes too late.

@@ -6,6 +6,8 @@ use super::super::*;
 
 /// Files: those below [`CONNS`] are connections, and the last one is another epoll set.
 pub const FILES: usize = 6;
+/// What comes and goes beside these, without a word.
+pub(super) const PASSING: usize = FILES;
 pub(super) const CONNS: usize = 3;
 pub(super) const INNER: usize = FILES - 1;
 /// A byte out of band.
@@ -74,6 +76,8 @@ pub(super) struct Reg {
     pub(super) spent: bool,
     /// It was reported by a value that another one had as well: perhaps not it, but the other.
     pub(super) doubtful: bool,
+    /// Which interest of the program's that is, from the first on.
+    pub(super) nth: u64,
 }
 
 impl File {
@@ -215,7 +219,7 @@ impl Kernel {
         let mut out = Vec::new();
         // The event of ours stands anywhere.
         if self.turn % 2 == 1 && max > 0 {
-            out.extend(self.kick.take().map(|data| (IN, data)));
+            out.extend(self.kick.take().map(|data| (libc::EPOLLIN as u32, data)));
         }
         let keys: Vec<Key> = self.regs.keys().copied().collect();
         for k in 0..keys.len() {
@@ -233,7 +237,7 @@ impl Kernel {
         }
         self.turn += 1;
         if out.len() < max {
-            out.extend(self.kick.take().map(|data| (IN, data)));
+            out.extend(self.kick.take().map(|data| (libc::EPOLLIN as u32, data)));
         }
         out
     }
@@ -268,7 +272,7 @@ pub(super) fn control(
     data: u64,
 ) -> Result<(), i32> {
     let key = (file.ok_or(libc::EBADF)?, fd);
-    let new = Reg { events: e | ALWAYS, data, edge: true, spent: false, doubtful: false };
+    let new = Reg { events: e | ALWAYS, data, edge: true, spent: false, doubtful: false, nth: 0 };
     let alone = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET) as u32 | ALWAYS | EXCLUSIVE;
     let exclusive = e & EXCLUSIVE != 0 && op != libc::EPOLL_CTL_DEL;
     if exclusive && (op == libc::EPOLL_CTL_MOD || key.0 == INNER || e & !alone != 0) {

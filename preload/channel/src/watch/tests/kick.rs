@@ -134,3 +134,42 @@ fn the_one_report_tells_of_the_end_as_well() {
     let mut sim = follow(&[&filled, &ends[..], &[add]].concat()).unwrap();
     assert_eq!(sim.wait_with_bits(0, 1).unwrap(), [(IN | RDHUP, 1)]);
 }
+
+/// The last connection that waits for bytes goes, and one stays that waits for room alone, whose value something had that was closed
+/// unseen: an event of ours by that value would pass for bytes of it.
+#[test]
+fn an_event_of_ours_is_never_that_of_what_waits_for_room_alone() {
+    let goes: [fn(i32) -> Op; 3] = [Op::Del, Op::Close, |fd| Op::Mod(fd, OUT, 3)];
+    for goes in goes {
+        let ops = [
+            Op::Sleep(1, 1),
+            Op::Sleep(0, 1),
+            Op::Arrives(1),
+            Op::Add(2, OUT | ET, 1),
+            Op::Add(5, IN, 1),
+            Op::Sleep(0, 8),
+            Op::RenewsInner,
+            Op::Add(1, IN | OUT | ET, 1),
+            Op::Heats(2),
+            goes(1),
+        ];
+        run(&ops).unwrap();
+    }
+}
+
+/// It may be on its way when what it was for is of no interest any more.
+#[test]
+fn an_event_of_ours_for_what_is_of_no_interest_any_more_tells_nothing() {
+    let ops = [
+        Op::Wears,
+        Op::Sleep(0, 8),
+        Op::Heats(0),
+        Op::Arrives(0),
+        Op::Holds(0),
+        Op::Add(0, IN | ONESHOT, 100),
+        Op::Torn,
+        Op::Mod(0, 0, 100),
+        Op::Look(1, 1),
+    ];
+    run(&ops).unwrap();
+}

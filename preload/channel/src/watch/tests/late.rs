@@ -3,7 +3,7 @@
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{File, Group, Kernel, FILES};
+use super::kernel::{File, Group, Kernel, CONNS, FILES};
 
 const ONE: u32 = IN | ONESHOT;
 const VALUE: u64 = 7;
@@ -162,15 +162,80 @@ fn by_the_ring(set: &mut Set, kernel: &mut Kernel) {
     assert_eq!(out.len(), 1, "by the ring");
 }
 
-/// A descriptor that is none of ours has the number next, in a set that has nothing else.
+/// A server closes what is no channel without a word, again and again; what has a value of a former one is dropped all the same, of
+/// whichever kind.
 #[test]
-fn what_has_no_row_is_told_whoever_had_its_value() {
+fn a_late_word_is_dropped_in_a_worn_set() {
     let (mut set, mut kernel, from) = asleep();
+    for value in 1000..2000 {
+        set.may_tell_unknown(value, &mut kernel);
+    }
+    assert!(!set.is_shared(&kernel), "strangers have it no more than before");
     closes(&mut set, &mut kernel);
-    set.closing(1, 2, None, false, &mut kernel);
-    kernel.numbers.insert(0, FILES - 1);
-    set.control(libc::EPOLL_CTL_ADD, 0, Target::Other, Some((ONE, VALUE)), &mut kernel).unwrap();
-    assert_eq!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]), [(IN, VALUE)]);
+    assert!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]).is_empty());
+    let later = Some(set.moment());
+    assert_eq!(told(&mut set, &mut kernel, later, &[(IN, VALUE)]), [(IN, VALUE)], "a copy has the value");
+    // Another thread has asked for the next event, and closes it then. Or it has another value by then.
+    for closes_it in [true, false] {
+        let (mut set, mut kernel, from) = asleep();
+        kernel.conn(0).on_tcp = 1;
+        assert_eq!(told(&mut set, &mut kernel, None, &[(IN, VALUE)]), [(IN, VALUE)]);
+        let next = if closes_it { VALUE } else { VALUE + 1 };
+        set.control(libc::EPOLL_CTL_MOD, 0, Target::Conn(0), Some((ONE, next)), &mut kernel).unwrap();
+        if closes_it {
+            set.closing(0, 0, None, false, &mut kernel);
+        }
+        assert!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]).is_empty());
+    }
+}
+
+/// What is no connection has the value next: it is asked for its one event, which is told if it has one.
+#[test]
+fn a_late_word_of_a_former_connection_is_no_event_of_what_is_none() {
+    let all =
+        [false, true].map(|alone| [(false, false), (true, false), (true, true)].map(|how| (how, alone)));
+    for ((open, spent), alone) in all.concat() {
+        let (mut set, mut kernel, from) = asleep();
+        closes(&mut set, &mut kernel);
+        if alone {
+            set.closing(1, 2, None, false, &mut kernel);
+            kernel.regs.clear();
+        }
+        kernel.numbers.insert(0, CONNS);
+        set.control(libc::EPOLL_CTL_ADD, 0, Target::Other, Some((ONE, VALUE)), &mut kernel).unwrap();
+        if spent {
+            kernel.files[CONNS].put = 1;
+            let own = kernel.poll(4);
+            let later = Some(set.moment());
+            assert_eq!(told(&mut set, &mut kernel, later, &own), own);
+        }
+        if !open {
+            kernel.numbers.remove(&0);
+            kernel.regs.retain(|key, _| key.1 != 0);
+        }
+        assert!(told(&mut set, &mut kernel, Some(from), &[(IN, VALUE)]).is_empty());
+        kernel.files[CONNS].put = 2;
+        let own = kernel.poll(4);
+        assert_eq!(told(&mut set, &mut kernel, Some(from), &own), [], "it is asked once more");
+        let own = kernel.poll(4);
+        assert_eq!(own.is_empty(), !open || spent, "{open} {spent}");
+        assert_eq!(told(&mut set, &mut kernel, None, &own), own);
+    }
+}
+
+/// An event of ours for a connection that is no channel any more, which has ended: of one event there is no second report.
+#[test]
+fn an_event_of_ours_for_what_is_no_channel_any_more_tells_of_the_end_too() {
+    let (mut set, mut kernel, from) = asleep();
+    kernel.conn(2).put = 1;
+    let events = Some((ONE | RDHUP, 100));
+    set.control(libc::EPOLL_CTL_MOD, 1, Target::Conn(2), events, &mut kernel).unwrap();
+    let own = kernel.poll(4);
+    assert_eq!(own, [(libc::EPOLLIN as u32, 100)], "no bell told of it");
+    let c = kernel.conn(2);
+    (c.young, c.ended, c.on_tcp) = (true, true, 1);
+    let told = told(&mut set, &mut kernel, Some(from), &own);
+    assert_eq!(told, [(libc::EPOLLIN as u32 | RDHUP, 100)]);
 }
 
 /// The kernel was kept from the one report, which was made of what stood in the ring. From the end of the connection, and from its

@@ -1,5 +1,6 @@
 //! A random program with its descriptors, its two sets and their threads, and the epoll that it believes it has.
 
+mod late;
 mod oracle;
 mod others;
 mod peers;
@@ -9,7 +10,10 @@ use std::collections::BTreeMap;
 use libc::epoll_event;
 
 use super::super::*;
-use super::kernel::{control, File, Group, Kernel, Key, Reg, CONNS, EXCLUSIVE, FILES, INNER, PRI, TOLD};
+use super::kernel::{
+    control, File, Group, Kernel, Key, Reg, CONNS, EXCLUSIVE, FILES, INNER, PASSING, PRI, TOLD,
+};
+use late::{fill, Heard, Sleeper};
 
 /// Everything.
 #[derive(Debug)]
@@ -18,11 +22,16 @@ pub struct Sim {
     set: Set,
     /// What the program registered, as it believes.
     believed: BTreeMap<Key, Reg>,
-    /// What a thread that sleeps has room for.
-    asleep: [Option<usize>; 2],
+    /// The threads that sleep.
+    asleep: [Option<Sleeper>; 2],
     exposed: u32,
-    /// Values of registrations of what was closed.
-    former: Vec<u64>,
+    /// Threads that the kernel wakes, and that do not come to run then.
+    held: [bool; 2],
+    /// Interests that the program has set, and those for one event that were told.
+    interests: u64,
+    told: Vec<u64>,
+    /// Values that went with something that was told, or was replaced: what has one and is not to be found may pass for that.
+    passed: Vec<u64>,
     /// The other set.
     other: Other,
 }
@@ -32,22 +41,25 @@ pub struct Sim {
 struct Other {
     set: Set,
     believed: BTreeMap<Key, Reg>,
-    asleep: [Option<usize>; 2],
+    asleep: [Option<Sleeper>; 2],
     exposed: u32,
 }
 
 impl Sim {
     pub fn new() -> Sim {
-        let mut kernel = Kernel { files: vec![File::default(); FILES], ..Kernel::default() };
+        let mut kernel = Kernel { files: vec![File::default(); FILES + 1], ..Kernel::default() };
         kernel.numbers = (0..FILES).map(|file| (file as i32, file)).collect();
         kernel.files[CONNS - 1].unconnected = true;
         Sim {
             kernel,
             set: Set::new(),
             believed: BTreeMap::new(),
-            asleep: [None; 2],
+            asleep: [None, None],
             exposed: 0,
-            former: Vec::new(),
+            held: [false; 2],
+            interests: 0,
+            told: Vec::new(),
+            passed: Vec::new(),
             other: Other::default(),
         }
     }
@@ -101,6 +113,8 @@ impl Sim {
         let event = (op != libc::EPOLL_CTL_DEL).then_some((events, data));
         let got = self.set.control(op, fd, target, event, &mut self.kernel);
         if let (Some(file), Ok(())) = (file, expected) {
+            self.interests += 1;
+            self.believed.get_mut(&(file, fd)).into_iter().for_each(|reg| reg.nth = self.interests);
             // Whoever was told may be the one that is gone.
             self.kernel.files[file].owed = false;
         }
@@ -173,8 +187,6 @@ impl Sim {
         }
         self.kernel.numbers.remove(&fd);
         if other.is_none() {
-            let both = self.believed.iter().chain(&self.other.believed);
-            self.former.extend(both.filter(|(key, _)| key.0 == file).map(|(_, reg)| reg.data));
             self.with_both(|sim| {
                 sim.kernel.regs.retain(|key, _| key.0 != file);
                 sim.believed.retain(|key, _| key.0 != file);
@@ -198,6 +210,17 @@ impl Sim {
         if let Some(fd) = (0..12).find(|fd| !self.kernel.numbers.contains_key(fd)) {
             self.kernel.numbers.insert(fd, INNER);
         }
+    }
+
+    /// Something that is no connection is registered and closed without a word, many times, each with a value of its own.
+    pub fn wears(&mut self) -> Result<(), String> {
+        let Some(fd) = (0..12).find(|fd| !self.kernel.numbers.contains_key(fd)) else { return Ok(()) };
+        for data in 1000..1200 {
+            self.kernel.numbers.insert(fd, PASSING);
+            self.control(libc::EPOLL_CTL_ADD, fd, IN, data)?;
+            self.close(fd);
+        }
+        Ok(())
     }
 
     /// Bells of a connection in the kernel.
@@ -251,6 +274,7 @@ impl Sim {
         self.with_both(|sim| {
             sim.set.replaced(fd, &mut sim.kernel);
             if let Some(reg) = regs.next().flatten() {
+                sim.passed.push(reg.data);
                 sim.believed.insert((CONNS, fd), Reg { edge: true, ..reg });
             }
         });
@@ -273,7 +297,7 @@ impl Sim {
         self.kernel.kick = None;
         self.kernel.group = Group::Awake;
         self.believed.clear();
-        (self.exposed, self.asleep) = (0, [None; 2]);
+        (self.exposed, self.asleep) = (0, [None, None]);
     }
 
     pub fn resting(&self, file: usize) -> u32 {
@@ -294,18 +318,12 @@ impl Sim {
         }
         if !out.is_full() {
             set.before_asking(max - out.len(), w);
-            let rest = out.rest();
-            let got = w.poll(rest.len());
-            for (to, (events, data)) in rest.iter_mut().zip(&got) {
-                *to = epoll_event { events: *events, u64: *data };
-            }
+            let got = w.poll(out.rest().len());
+            fill(&mut out, &got);
             set.filter(got.len(), &mut out, w);
             if set.asks_again() && !out.is_full() {
-                let rest = out.rest();
-                let got = w.poll(rest.len());
-                for (to, (events, data)) in rest.iter_mut().zip(&got) {
-                    *to = epoll_event { events: *events, u64: *data };
-                }
+                let got = w.poll(out.rest().len());
+                fill(&mut out, &got);
                 set.filter(got.len(), &mut out, w);
             }
             if out.is_full() {
@@ -323,7 +341,7 @@ impl Sim {
         self.set.enter(thread as u32 + 1, &mut self.kernel);
         let told = self.gather(max);
         self.set.leave(thread as u32 + 1, &mut self.kernel);
-        self.check(&told, None)?;
+        self.check(&told, None, &[])?;
         Ok(told.into_iter().map(|(bits, data)| (bits & TOLD, data)).collect())
     }
 
@@ -332,7 +350,8 @@ impl Sim {
         self.set.enter(thread as u32 + 1, &mut self.kernel);
         let told = self.gather(max);
         self.set.leave(thread as u32 + 1, &mut self.kernel);
-        self.check(&told, (max > 8).then_some(()))?;
+        let all = max > 8 && !self.is_one_held();
+        self.check(&told, all.then_some(()), &[])?;
         Ok(told.into_iter().map(|e| e.1).collect())
     }
 
@@ -365,7 +384,7 @@ impl Sim {
                 let told = self.gather(room);
                 if !told.is_empty() {
                     self.set.leave(tid, &mut self.kernel);
-                    return self.check(&told, None);
+                    return self.check(&told, None, &[]);
                 }
             }
             self.set.sync(&mut self.kernel);
@@ -375,7 +394,7 @@ impl Sim {
                 continue;
             }
             self.set.sleeps(tid, true);
-            self.asleep[thread] = Some(room);
+            self.asleep[thread] = Some(Sleeper::new(room, self.set.moment()));
             return Ok(());
         }
         Err("it has news for ever, and reports nothing".into())

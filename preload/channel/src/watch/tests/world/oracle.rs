@@ -14,7 +14,8 @@ impl Sim {
             let has = self.kernel.regs.get(key).filter(|has| has.data == believed.data);
             let silent = |has: &Reg| has.spent || has.events & TOLD == 0;
             let events = |reg: &Reg| reg.events & (TOLD | ET | ONESHOT | EXCLUSIVE);
-            let edge = |has: &Reg| has.edge || !believed.edge || believed.events & ET == 0;
+            let waits = believed.events & ET == 0 || self.ready(key.0) & believed.events == 0;
+            let edge = |has: &Reg| has.edge || !believed.edge || waits;
             // A registration whose number was closed nobody can change; and which of two with one value was told, this
             // model guesses.
             let alone = self.believed.values().filter(|other| other.data == believed.data).count() == 1;
@@ -59,24 +60,11 @@ impl Sim {
         Ok(())
     }
 
-    /// A thread that sleeps in the set goes on, if the kernel wakes it.
-    fn wakes(&mut self) -> Result<bool, String> {
-        let sleeper = (0..2).find_map(|t| Some((t, self.asleep[t]?)));
-        let Some((thread, room)) = sleeper.filter(|_| self.kernel.is_ready()) else { return Ok(false) };
-        self.asleep[thread] = None;
-        self.set.sleeps(thread as u32 + 1, false);
-        self.kernel.group = Group::Awake;
-        let told = self.gather(room);
-        if told.is_empty() {
-            self.go_on(thread, room)?;
-        } else {
-            self.set.leave(thread as u32 + 1, &mut self.kernel);
-            self.check(&told, None)?;
-        }
-        Ok(true)
-    }
-
     fn sleeps_over_nothing(&mut self) -> Result<(), String> {
+        if self.is_one_held() {
+            // Who was told is about to do what is missing.
+            return Ok(());
+        }
         self.is_seen_from_outside()?;
         // The bell that tells it may be on its way, behind bytes.
         let comes = self
@@ -89,7 +77,8 @@ impl Sim {
             let bits = self.ready(key.0) & reg.events;
             let exclusive = reg.events & EXCLUSIVE != 0;
             let owed = exclusive && self.kernel.files[key.0].owed && !self.awaits_bell(key.0);
-            if asleep && (reg.edge || owed) && !reg.spent && bits != 0 {
+            let left = self.may_pass(*key, reg.data);
+            if asleep && !left && (reg.edge || owed) && !reg.spent && bits != 0 {
                 return Err(format!("asleep, while {key:?} has {bits:#x} of which nobody was told: {reg:?}"));
             }
         }
@@ -110,7 +99,7 @@ impl Sim {
             }
         }
         let is_due = |(key, reg): &(&Key, &Reg)| {
-            let due = !reg.doubtful && reg.is_due(IN);
+            let due = !reg.doubtful && reg.is_due(IN) && !self.may_pass(**key, reg.data);
             due && self.ready(key.0) & reg.events & IN != 0 && !self.awaits_bell(key.0)
         };
         match self.believed.iter().find(is_due) {
@@ -119,6 +108,11 @@ impl Sim {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a registration that no number finds any more has the value of something that was told or replaced, and went.
+    fn may_pass(&self, key: Key, data: u64) -> bool {
+        self.kernel.numbers.get(&key.1) != Some(&key.0) && self.passed.contains(&data)
     }
 
     /// The bell of what is in the ring is on its way, behind bytes.
@@ -131,12 +125,18 @@ impl Sim {
         self.kernel.is_ready() && self.set.is_ready(&mut self.kernel)
     }
 
-    /// What was told is true, and with `all`, is all.
-    pub(super) fn check(&mut self, told: &[(u32, u64)], all: Option<()>) -> Result<(), String> {
+    /// What was told is true, and with `all`, is all. `late`: or was true when the kernel told it.
+    pub(super) fn check(
+        &mut self,
+        told: &[(u32, u64)],
+        all: Option<()>,
+        late: &[Heard],
+    ) -> Result<(), String> {
         for &(bits, data) in told {
+            let then = self.still_true(late, data, None);
             let who: Vec<Key> =
                 self.believed.iter().filter(|(_, r)| r.data == data).map(|(k, _)| *k).collect();
-            if who.is_empty() {
+            if who.is_empty() && then == 0 {
                 return Err(format!("told of {data}, which nobody registered"));
             }
             // Of several that have one value a report too many is allowed.
@@ -144,13 +144,15 @@ impl Sim {
             if alone && told.iter().filter(|e| e.1 == data).count() > 1 {
                 return Err(format!("told of {who:?} more than once in one wait: {told:x?}"));
             }
-            if alone && who.iter().all(|k| self.believed[k].spent && !self.believed[k].doubtful) {
+            let spent = |k: &Key| self.believed[k].spent && !self.believed[k].doubtful;
+            if alone && then == 0 && who.iter().all(spent) {
                 return Err(format!("told {bits:#x} of {who:?} a second time"));
             }
             let there = who.iter().fold(0, |b, k| b | self.ready(k.0) & self.believed[k].events);
-            // Where something that was closed had the value, too, a report of bytes may be of that.
-            let same = if self.former.contains(&data) { IN | libc::EPOLLRDNORM as u32 } else { 0 };
-            if bits & TOLD & !there & !same != 0 && who.len() == 1 {
+            // Whoever waits exclusively and for edges cannot be asked once more.
+            let once_more = |k: &Key| self.believed[k].events & (ET | EXCLUSIVE) != ET | EXCLUSIVE;
+            let asked = late.is_empty() || who.iter().all(once_more);
+            if bits & TOLD & !there & !then != 0 && who.len() <= 1 && asked {
                 return Err(format!("told {bits:#x} of {who:?}, which has {there:#x}"));
             }
         }
@@ -160,6 +162,8 @@ impl Sim {
         let shared: Vec<u64> = told.iter().map(|e| e.1).filter(|&data| of_value(data) > 1).collect();
         for key in keys {
             let bits = self.ready(key.0) & self.believed[&key].events;
+            let of_another =
+                self.still_true(late, self.believed[&key].data, Some(self.believed[&key].nth)) != 0;
             let reg = self.believed.get_mut(&key).unwrap();
             let heard = told.iter().filter(|e| e.1 == reg.data).fold(0, |b, e| b | e.0);
             if reg.events & EXCLUSIVE != 0 && heard & bits != 0 {
@@ -169,14 +173,25 @@ impl Sim {
                 // It was asked, and had nothing: the next event is to tell it.
                 reg.edge = false;
             }
+            let then = late.iter().find(|heard| heard.nth == reg.nth).map(|heard| heard.bits);
+            if heard & then.unwrap_or(0) & !bits != 0 && reg.events & ONESHOT != 0 && !reg.spent {
+                // It was there when the kernel told it.
+                reg.spent = true;
+                self.told.push(reg.nth);
+                self.passed.push(reg.data);
+            }
             if !reg.is_due(bits) {
                 continue;
             }
-            reg.doubtful |= heard != 0 && shared.contains(&reg.data);
-            // An end is told with whatever else there is.
-            if heard & bits != 0 && bits & !heard & (RDHUP | PRI) == 0 {
+            reg.doubtful |= heard != 0 && (of_another || shared.contains(&reg.data));
+            // An end is told with whatever else there is; what came since the kernel told it, later.
+            if heard & bits != 0 && bits & then.unwrap_or(!0) & !heard & (RDHUP | PRI) == 0 {
                 reg.edge = reg.events & (ET | EXCLUSIVE) == EXCLUSIVE;
                 reg.spent = reg.events & ONESHOT != 0;
+                if reg.spent && !reg.doubtful {
+                    self.told.push(reg.nth);
+                    self.passed.push(reg.data);
+                }
             }
             // With something to read the program finds the end itself.
             let bits = if heard & IN != 0 { bits & !ALWAYS } else { bits };
