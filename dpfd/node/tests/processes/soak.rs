@@ -132,13 +132,15 @@ fn soak() {
     let steady_senders = all(&|node| node.run(|| send(there(node, STEADY), 1, end, Some(of(node)))));
     let mut generations = 0u64;
     let mut senders = all(&|node| node.run(|| send(there(node, KILLED), 1, end, None)));
-    let (mut seed, mut unshaped, mut warm) = (4711u64, false, None);
+    let (mut seed, mut unshaped, mut warm, mut last) = (4711u64, false, None, None);
     while Instant::now() < end {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        if warm.is_none() && begin.elapsed() > WARM {
+        if begin.elapsed() > WARM {
+            // As long as all of them live: behind the last turn, which can take long on a busy machine, some have ended.
             let messages = accounts.iter().map(Account::sent_yet).sum::<u64>();
-            let had = of_those_that_live(&gateways, [&steady_senders, &steady_receivers]);
-            warm = Some((messages, had));
+            let now = (messages, of_those_that_live(&gateways, [&steady_senders, &steady_receivers]));
+            warm.get_or_insert_with(|| now.clone());
+            last = Some(now);
         }
         let which = (seed >> 33) as usize % 3;
         let (node, network) = (&nodes[which], &cluster.networks[which]);
@@ -176,9 +178,8 @@ fn soak() {
             _ => std::thread::sleep(Duration::from_millis((seed >> 50) % 400)),
         }
     }
-    if let Some((before, had)) = warm {
-        let messages = accounts.iter().map(Account::sent_yet).sum::<u64>() - before;
-        let has = of_those_that_live(&gateways, [&steady_senders, &steady_receivers]);
+    if let Some(((before, had), (messages, has))) = warm.zip(last) {
+        let messages = messages - before;
         for ((name, had), (_, has)) in had.into_iter().zip(has) {
             println!("{name}: {had} KiB, and {has} KiB {messages} messages later");
             let most = had + SLACK + GROWTH * messages / 1024;
