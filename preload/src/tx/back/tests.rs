@@ -67,6 +67,42 @@ fn what_has_the_number_by_now_keeps_its_settings() {
     }
 }
 
+/// A last close waits for whoever puts the rest on TCP: until it has closed the number, that is the one by which the settings are put back.
+#[test]
+fn a_last_close_that_waits_closes_the_socket_as_the_program_had_it() {
+    let pair = Pair::live();
+    let c = pair.client;
+    raw::setsockopt_int(c.fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 8192).expect("an option");
+    let before = settings(c.fd);
+    c.set(Conn::OWES);
+    c.ends_by_a_reset();
+    let mut room = Room::new(c);
+    assert!(room.widen(100_000), "an ordinary buffer");
+    assert_ne!(settings(c.fd), before);
+    let word = fdtable::change(c.fd).expect("a connection");
+    room.put_back();
+    c.ends_as_it_was();
+    assert_eq!(settings(c.fd), before);
+    fdtable::changed(c.fd, word);
+}
+
+/// All is paid by a thread that has no number of the connection's any more.
+#[test]
+fn a_last_close_of_what_was_paid_without_a_number_is_no_reset() {
+    let pair = Pair::live();
+    let c = pair.client;
+    c.set(Conn::OWES);
+    c.ends_by_a_reset();
+    assert!(raw::resets_at_close(c.fd));
+    let i = fdtable::conn_of(fdtable::clear(c.fd)).expect("a connection");
+    c.ends_as_it_was();
+    c.clear(Conn::OWES);
+    inside::closes(c.fd, || life::end(c.fd, i));
+    assert!(!raw::resets_at_close(c.fd));
+    // Its entries may be others' by now.
+    core::mem::forget(pair);
+}
+
 /// What the program sets while a buffer is longer for a moment is what it has afterwards; and it is not told of that moment.
 #[test]
 fn an_option_that_is_set_beside_a_rest_that_goes_onto_tcp_stays() {
