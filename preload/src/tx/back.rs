@@ -58,7 +58,7 @@ impl Channel {
         let mut result = self.put_rest(out);
         let owed = Cursor::unpack(self.owed().load(Ordering::Relaxed));
         let lines = self.tail().pos.since(owed.pos).min(out.ring().count());
-        if result == Err(libc::EAGAIN) && room.widen(leaving::bytes(lines)) {
+        if result == Err(libc::EAGAIN) && room.widen_at_any_price(leaving::bytes(lines)) {
             result = self.put_rest(out);
         }
         room.put_back();

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::ops::option;
-use crate::testing::Pair;
+use crate::testing::{receive, send, Pair};
 use crate::{fdtable, life, state};
 
 /// linux/socket.h.
@@ -173,6 +173,31 @@ fn a_buffer_whose_growth_would_end_is_not_widened() {
         Room::new(c).widen(100_000)
     };
     assert!(!std::thread::scope(|scope| scope.spawn(widens).join().expect("no panic")));
+    assert_eq!(settings(copy), before);
+    fdtable::clear(copy);
+    raw::close(copy);
+}
+
+/// A stranger cannot read the ring, and a close before all is on TCP would lose the rest: there it is worth the buffer's growth.
+#[test]
+fn a_buffer_whose_growth_would_end_is_widened_for_a_stranger() {
+    let (pair, copy) = with_little_room();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+    assert_eq!(send(to, &[7; 1000], 0), Ok(1000));
+    let block = [0u8; 65536];
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the block.
+    while unsafe { raw::send(to.fd, block.as_ptr(), block.len(), flags) }.is_ok() {}
+    let before = settings(copy);
+    from.receiving().word.leave_raw(false);
+    let follows = || {
+        forgets_buf_lock();
+        to.follow_if_left();
+    };
+    std::thread::scope(|scope| scope.spawn(follows).join().expect("no panic"));
+    assert!(!to.has(Conn::OWES), "it is all there");
     assert_eq!(settings(copy), before);
     fdtable::clear(copy);
     raw::close(copy);
