@@ -52,11 +52,12 @@ impl Channel {
     /// The number to make a call by that is for the connection's sake: the call's own, or, where that has come to mean something else,
     /// another one. `None`: there is none.
     pub fn number(&self) -> Option<i32> {
-        if inside::is_another(self.fd, self.family, self) {
-            fdtable::number_of(|i| core::ptr::eq(self.family.conn(i), self.conn))
-        } else {
-            Some(self.fd)
+        if !inside::is_another(self.fd, self.family, self) {
+            return Some(self.fd);
         }
+        let is = |i| core::ptr::eq(self.family.conn(i), self.conn);
+        // The last one of all, where another thread is just closing it: that one waits for whoever is in a section.
+        fdtable::number_of(is).or_else(|| fdtable::is_being_changed(self.fd, is).then_some(self.fd))
     }
 
     /// Whether the descriptor was made not to block.

@@ -11,7 +11,7 @@ use dp_rules::{Action, Decision, Direction};
 
 use crate::channel::Channel;
 use crate::socket::{self, Kernel};
-use crate::{client, own, rules, state};
+use crate::{client, life, own, rules, state};
 
 /// What connect(2) fails with where the rules refuse: as if nobody listened there.
 const REFUSED: i32 = libc::ECONNREFUSED;
@@ -121,6 +121,8 @@ pub fn may_come_in(decision: &Decision, here: bool, door: bool) -> bool {
 /// Ends a connection that came in, before the program knows of it: its client gets a reset.
 pub fn turn_away(fd: i32) {
     count();
+    // It may have an entry by now, which says that it stays on TCP.
+    life::forget_stale(fd);
     raw::reset_at_close(fd);
     raw::close(fd);
 }

@@ -284,15 +284,24 @@ pub fn conn_inside(fd: i32) -> Option<u32> {
 
 /// `fd`, if it stands for the connection that `is` meant, or is being changed; else another number for it, if there is one.
 pub fn stands_for(fd: i32, is: impl Fn(u32) -> bool) -> Option<i32> {
-    // One of ours that is being closed has no connection's life.
-    let changes = |w: u32| w >> KIND == CHANGING && w >> WIDTH & LIFE != 0;
-    let has = |w: u32| (w >> KIND == CONN || changes(w) || is_kept(w)) && is(w & INDEX);
+    let has = |w: u32| (w >> KIND == CONN || is_changed(w) || is_kept(w)) && is(w & INDEX);
     let elsewhere = || (0..HIGH.load(Ordering::Relaxed) as i32).find(|&fd| has(word(fd)));
     if has(word(fd)) {
         Some(fd)
     } else {
         elsewhere()
     }
+}
+
+/// Whether a connection's number is being changed by the entry `w`. One of ours that is being closed has no connection's life.
+fn is_changed(w: u32) -> bool {
+    w >> KIND == CHANGING && w >> WIDTH & LIFE != 0
+}
+
+/// Whether `fd` is just being changed, and stood until now for the connection that `is` meant, not for one before with its index.
+pub fn is_being_changed(fd: i32, is: impl Fn(u32) -> bool) -> bool {
+    let w = word(fd);
+    is_changed(w) && is(w & INDEX) && is_same_life(w, w & INDEX)
 }
 
 /// A number for the connection that `is` meant, which is not just being changed.

@@ -322,6 +322,7 @@ pub fn end(fd: i32, i: u32) {
     if c.stage() == Stage::Live {
         if last {
             c.before_end();
+            c.ends_paid();
             let left = c.receiving().word.is_raw();
             if !left {
                 c.farewell();
@@ -336,6 +337,7 @@ pub fn end(fd: i32, i: u32) {
             }
             // A process that left otherwise has given the socket to others: how it ends is not for us to say.
         } else {
+            c.ends_paid();
             // The process that has it may be dead, or end without a word: a bell it leaves would be a reset.
             c.settle(true);
         }

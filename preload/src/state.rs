@@ -3,7 +3,7 @@
 //! Everything here is reached from real, so it is plain atomics: no lock, no allocation, no destructor.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use dp_channel::arena::Geometry;
@@ -61,6 +61,8 @@ thread_local! {
 /// There are no new channels from now on.
 pub fn end_channels(why: Reason) {
     ENDED.store(why as u32, Ordering::SeqCst);
+    // Before whoever ends them looks for connections: one that begins meanwhile is seen by that look, or sees this (`life::track`).
+    fence(Ordering::SeqCst);
 }
 
 /// Why there are to be no new channels in this process.

@@ -1,6 +1,6 @@
 //! The beginning of a connection: an entry of the family is its.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{fence, Ordering};
 
 use dp_channel::family::Reason;
 use dp_channel::slot::Side;
@@ -53,6 +53,7 @@ pub fn track(fd: i32, side: Side, local: tcp::Addr, peer: tcp::Addr) -> bool {
         keep_plain(fd, Reason::IoUring);
     }
     // Whoever ends all channels says so, and then looks for connections: asked again, now that it would find this one.
+    fence(Ordering::SeqCst);
     if let Some(why) = state::ended() {
         leave(fd, why);
         return false;

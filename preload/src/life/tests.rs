@@ -1,6 +1,6 @@
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{mpsc, Mutex, PoisonError};
@@ -10,6 +10,7 @@ use dp_edge::ring::Cursor;
 
 use super::*;
 
+use crate::enforce;
 use crate::testing::{self, receive, send, Pair};
 use crate::walk::Walk;
 
@@ -417,5 +418,7 @@ fn a_connection_that_begins_while_all_channels_end_stays_on_tcp() {
     begin::MEANWHILE.set(|| ());
     let c = Channel::of(fd).expect("an entry");
     assert_eq!((tracked, c.stage()), (false, Stage::Plain));
-    before_close(fd);
+    let word = fdtable::word(fd);
+    enforce::turn_away(socket.into_raw_fd());
+    assert_ne!(fdtable::word(fd), word, "nothing is left of it where the rules require a channel");
 }

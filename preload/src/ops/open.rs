@@ -334,9 +334,12 @@ fn settle(fd: c_int, local: tcp::Addr, peer: tcp::Addr, door: Result<(), Option<
         enforce::turn_away(fd);
         return false;
     }
+    if !tracked {
+        return true;
+    }
     if let Err(Some(why)) = door {
         life::keep_plain(fd, why);
-    } else if tracked && !peer.is_loopback() && tcp::is_translated(fd, local) {
+    } else if !peer.is_loopback() && tcp::is_translated(fd, local) {
         life::keep_plain(fd, Reason::Nat);
     }
     true

@@ -58,7 +58,7 @@ impl Channel {
         let mut result = self.put_rest(out);
         let owed = Cursor::unpack(self.owed().load(Ordering::Relaxed));
         let lines = self.tail().pos.since(owed.pos).min(out.ring().count());
-        if result == Err(libc::EAGAIN) && room.widen(leaving::bytes(lines)) {
+        if result == Err(libc::EAGAIN) && room.widen_at_any_price(leaving::bytes(lines)) {
             result = self.put_rest(out);
         }
         room.put_back();
@@ -158,17 +158,25 @@ impl Channel {
 
     /// Its end is what the program asked for.
     pub fn ends_as_it_was(&self) {
+        // Where there is no number to say it by, it is for the last close to say ([`Channel::ends_paid`]).
+        let Some(fd) = self.number() else { return };
         if let Some((on, seconds)) = leaving::unpack_linger(self.linger.swap(0, Ordering::Relaxed)) {
-            let Some(fd) = self.number() else { return };
             let linger = libc::linger { l_onoff: on.into(), l_linger: seconds };
             let _ =
                 raw::setsockopt(fd, libc::SOL_SOCKET, libc::SO_LINGER, &linger, size_of::<libc::linger>());
         }
     }
 
+    /// The same at a close: whoever has paid all may have had no number to say so by.
+    pub fn ends_paid(&self) {
+        if !self.has(Conn::OWES) {
+            self.ends_as_it_was();
+        }
+    }
+
     /// The program has changed SO_LINGER meanwhile.
     pub fn lingers_anew(&self) {
-        if self.has(Conn::OWES) && self.linger.swap(0, Ordering::Relaxed) != 0 {
+        if self.linger.swap(0, Ordering::Relaxed) != 0 && self.has(Conn::OWES) {
             self.ends_by_a_reset();
         }
     }

@@ -40,7 +40,19 @@ impl Room {
 
     /// Makes room for `bytes`, if that needs no more than an ordinary buffer. The ring's memory held them before, and the
     /// limit is put back by [`Room::put_back`], which takes nothing from what is queued by then.
+    ///
+    /// Where the kernel does not say whether the limit is the program's, it would be from then on, and never grow again: the buffer
+    /// stays as it is.
     pub fn widen(&mut self, bytes: u64) -> bool {
+        self.widen_if(bytes, false)
+    }
+
+    /// The same, also where that ends the buffer's growth: what does not go there may be lost.
+    pub fn widen_at_any_price(&mut self, bytes: u64) -> bool {
+        self.widen_if(bytes, true)
+    }
+
+    fn widen_if(&mut self, bytes: u64, may_fix: bool) -> bool {
         let Some((limit, queued)) = self.memory().filter(|m| u64::from(m.1) + bytes <= ORDINARY.into())
         else {
             return false;
@@ -57,8 +69,7 @@ impl Room {
                 get(libc::SOL_SOCKET, SO_BUF_LOCK),
                 low_water,
             ];
-            if before[1].is_none() {
-                // The kernel would take the limit for one that the program has set, and nothing undoes that: it would never grow again.
+            if before[1].is_none() && !may_fix {
                 return false;
             }
         }

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::ops::option;
-use crate::testing::Pair;
+use crate::testing::{receive, send, Pair};
 use crate::{fdtable, life, state};
 
 /// linux/socket.h.
@@ -65,6 +65,42 @@ fn what_has_the_number_by_now_keeps_its_settings() {
         fdtable::clear(copy);
         raw::close(copy);
     }
+}
+
+/// A last close waits for whoever puts the rest on TCP: until it has closed the number, that is the one by which the settings are put back.
+#[test]
+fn a_last_close_that_waits_closes_the_socket_as_the_program_had_it() {
+    let pair = Pair::live();
+    let c = pair.client;
+    raw::setsockopt_int(c.fd, libc::SOL_SOCKET, libc::SO_SNDBUF, 8192).expect("an option");
+    let before = settings(c.fd);
+    c.set(Conn::OWES);
+    c.ends_by_a_reset();
+    let mut room = Room::new(c);
+    assert!(room.widen(100_000), "an ordinary buffer");
+    assert_ne!(settings(c.fd), before);
+    let word = fdtable::change(c.fd).expect("a connection");
+    room.put_back();
+    c.ends_as_it_was();
+    assert_eq!(settings(c.fd), before);
+    fdtable::changed(c.fd, word);
+}
+
+/// All is paid by a thread that has no number of the connection's any more.
+#[test]
+fn a_last_close_of_what_was_paid_without_a_number_is_no_reset() {
+    let pair = Pair::live();
+    let c = pair.client;
+    c.set(Conn::OWES);
+    c.ends_by_a_reset();
+    assert!(raw::resets_at_close(c.fd));
+    let i = fdtable::conn_of(fdtable::clear(c.fd)).expect("a connection");
+    c.ends_as_it_was();
+    c.clear(Conn::OWES);
+    inside::closes(c.fd, || life::end(c.fd, i));
+    assert!(!raw::resets_at_close(c.fd));
+    // Its entries may be others' by now.
+    core::mem::forget(pair);
 }
 
 /// What the program sets while a buffer is longer for a moment is what it has afterwards; and it is not told of that moment.
@@ -137,6 +173,31 @@ fn a_buffer_whose_growth_would_end_is_not_widened() {
         Room::new(c).widen(100_000)
     };
     assert!(!std::thread::scope(|scope| scope.spawn(widens).join().expect("no panic")));
+    assert_eq!(settings(copy), before);
+    fdtable::clear(copy);
+    raw::close(copy);
+}
+
+/// A stranger cannot read the ring, and a close before all is on TCP would lose the rest: there it is worth the buffer's growth.
+#[test]
+fn a_buffer_whose_growth_would_end_is_widened_for_a_stranger() {
+    let (pair, copy) = with_little_room();
+    let (to, from) = (pair.client, pair.server);
+    assert_eq!(send(to, b"first", 0), Ok(5));
+    assert_eq!(receive(from, 100).as_deref(), Ok(&b"first"[..]));
+    assert_eq!(send(to, &[7; 1000], 0), Ok(1000));
+    let block = [0u8; 65536];
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // SAFETY: the block.
+    while unsafe { raw::send(to.fd, block.as_ptr(), block.len(), flags) }.is_ok() {}
+    let before = settings(copy);
+    from.receiving().word.leave_raw(false);
+    let follows = || {
+        forgets_buf_lock();
+        to.follow_if_left();
+    };
+    std::thread::scope(|scope| scope.spawn(follows).join().expect("no panic"));
+    assert!(!to.has(Conn::OWES), "it is all there");
     assert_eq!(settings(copy), before);
     fdtable::clear(copy);
     raw::close(copy);
