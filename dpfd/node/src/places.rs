@@ -165,10 +165,13 @@ impl Places {
             all[0].store(MAGIC, Relaxed);
         }
         let (used, turns) = (lying.len(), lying.iter().map(|(turn, _)| turn >> 1).max().unwrap_or(0));
-        // Those that had ended first, in that order.
-        lying.sort_unstable_by_key(|&(turn, slot)| (turn & BEGUN, turn, slot));
-        for (_, slot) in lying {
-            rest.lie(node_of(all[2 * slot].load(Relaxed)), slot);
+        lying.sort_unstable();
+        for (turn, slot) in lying {
+            let nid = node_of(all[2 * slot].load(Relaxed));
+            match turn & BEGUN {
+                0 => rest.lie(nid, slot),
+                _ => rest.lie_cut_off(nid, slot),
+            }
         }
         Ok(Places { words, slots, used, rest, turns, counts: Counts::default() })
     }

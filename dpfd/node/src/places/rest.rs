@@ -1,8 +1,8 @@
 //! Which slots of the file nobody uses at present, and which of them makes room.
 //!
 //! A slot *lies* while no flow has it. Where room is needed, the node that has most slots gives one up, of those that lie the
-//! one that was used least lately, and last those that flows had when a former process was killed: a node that names ever more endpoints
-//! takes its own, and not those of others.
+//! one that was used least lately: a node that names ever more endpoints takes its own, and not those of others. Those that flows had
+//! when a former process was killed go last, whoever has them: their parts may still come again.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -25,6 +25,16 @@ pub(super) struct OfNode {
     slots: usize,
     /// Those that lie, in the order in which they ceased to be used, and their turns. What has another turn now is void.
     pub(super) lying: VecDeque<(usize, u32)>,
+    /// The same of those that were in use when a former process ended.
+    cut_off: VecDeque<(usize, u32)>,
+}
+
+/// The first one that lies. What is void before it is taken out.
+fn first_of(queue: &mut VecDeque<(usize, u32)>, turns: &[u32]) -> Option<usize> {
+    while queue.front().is_some_and(|(slot, turn)| turns[*slot] != *turn) {
+        queue.pop_front();
+    }
+    queue.front().map(|(slot, _)| *slot)
 }
 
 impl Rest {
@@ -44,6 +54,15 @@ impl Rest {
 
     /// No flow has it any more.
     pub fn lie(&mut self, nid: Nid, slot: usize) {
+        self.put(nid, slot, |of| &mut of.lying);
+    }
+
+    /// A flow had it when the former process ended.
+    pub fn lie_cut_off(&mut self, nid: Nid, slot: usize) {
+        self.put(nid, slot, |of| &mut of.cut_off);
+    }
+
+    fn put(&mut self, nid: Nid, slot: usize, queue: fn(&mut OfNode) -> &mut VecDeque<(usize, u32)>) {
         if self.lies(slot) {
             return;
         }
@@ -51,9 +70,11 @@ impl Rest {
         self.lying += 1;
         let Rest { nodes, turns, .. } = self;
         let of = nodes.entry(nid).or_default();
-        of.lying.push_back((slot, turns[slot]));
-        if of.lying.len() > 2 * of.slots + VOID {
-            of.lying.retain(|(slot, turn)| turns[*slot] == *turn);
+        let most = 2 * of.slots + VOID;
+        let queue = queue(of);
+        queue.push_back((slot, turns[slot]));
+        if queue.len() > most {
+            queue.retain(|(slot, turn)| turns[*slot] == *turn);
         }
     }
 
@@ -71,15 +92,14 @@ impl Rest {
             return None;
         }
         let Rest { nodes, turns, .. } = self;
-        let fullest = nodes.values_mut().filter_map(|of| {
-            while of.lying.front().is_some_and(|(slot, turn)| turns[*slot] != *turn) {
-                of.lying.pop_front();
-            }
-            (!of.lying.is_empty()).then_some(of)
-        });
-        let of = fullest.max_by_key(|of| of.slots)?;
-        let (slot, _) = of.lying.pop_front()?;
-        of.slots -= 1;
+        let mut fullest = |queue: fn(&mut OfNode) -> &mut VecDeque<(usize, u32)>| {
+            let those = nodes.values_mut().filter_map(|of| Some((first_of(queue(of), turns)?, of)));
+            let (slot, of) = those.max_by_key(|(_, of)| of.slots)?;
+            queue(of).pop_front();
+            of.slots -= 1;
+            Some(slot)
+        };
+        let slot = fullest(|of| &mut of.lying).or_else(|| fullest(|of| &mut of.cut_off))?;
         self.rise(slot);
         Some(slot)
     }

@@ -133,6 +133,44 @@ fn a_full_file_that_is_read_anew_keeps_what_was_in_use() {
     std::fs::remove_file(path).unwrap();
 }
 
+/// Node 2 has most, and all of it in use, when the gateway is killed; node 3 has some that ended, and one that is in use, too.
+#[test]
+fn what_was_in_use_is_kept_while_any_node_has_others() {
+    let path = std::env::temp_dir().join(format!("dp-places-two-{}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let take = |places: &mut Places, nid, n: u16| {
+        let (mut slot, before) = places.begin(nid, Ends { here: 1, there: n });
+        places.claim(&mut slot);
+        assert!(!slot.is_none());
+        places.set(slot, Place { tag: 7, taken: n.into() });
+        (slot, before)
+    };
+    let mut places = Places::with_room(&path, 1, 9).unwrap();
+    for n in 1..=5 {
+        take(&mut places, 2, n);
+    }
+    let others: Vec<_> = (1..=4).map(|n| take(&mut places, 3, n).0).collect();
+    others[1..].iter().for_each(|slot| places.end(*slot));
+    drop(places);
+    let mut places = Places::with_room(&path, 1, 9).unwrap();
+    let has = |places: &Places, nid, all: std::ops::RangeInclusive<u16>| {
+        all.filter(|n| places.slots.contains_key(&key(nid, Ends { here: 1, there: *n }))).collect::<Vec<_>>()
+    };
+    // Those that end in this process make room behind them, and before what was in use.
+    for n in 100..110 {
+        let (slot, _) = take(&mut places, 2 + n % 2, n);
+        places.end(slot);
+        assert_eq!((has(&places, 2, 1..=5), has(&places, 3, 1..=1)), (vec![1, 2, 3, 4, 5], vec![1]));
+    }
+    // All others are in use now: the node that has most gives up what it used least lately.
+    for n in 200..204 {
+        take(&mut places, 4, n);
+    }
+    assert_eq!((has(&places, 2, 1..=5), has(&places, 3, 1..=1)), (vec![2, 3, 4, 5], vec![1]));
+    assert_eq!(take(&mut places, 2, 2).1, Some(Place { tag: 7, taken: 2 }));
+    std::fs::remove_file(path).unwrap();
+}
+
 #[test]
 fn one_that_comes_and_goes_for_ever_keeps_little() {
     let mut rest = Rest::new(4);

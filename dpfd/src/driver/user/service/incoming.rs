@@ -202,8 +202,10 @@ impl Service {
             return;
         }
         if from.nid != 0 && self.earlier.has(inner.entry.serial, from) && inner.has_unread(from) {
-            // The gateway's proxy asks again.
-            self.tell(number, Note::Gone { link }, &[]);
+            if !self.hold_back(number, link, from, to) {
+                // The gateway's proxy asks again.
+                self.tell(number, Note::Gone { link }, &[]);
+            }
             return;
         }
         let end = SenderEnd::new(process, number, conn.fd.clone(), link);

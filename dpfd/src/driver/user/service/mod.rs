@@ -75,7 +75,7 @@ struct Service {
     epoll: Epoll,
     endpoints: HashMap<u32, Local>,
     by_addr: HashMap<Addr, u32>,
-    /// Links to endpoints of other nodes that wait for the gateway's word.
+    /// Links to endpoints of other nodes that wait for the gateway's word, and of such that are held back.
     awaiting: Vec<Awaiting>,
     /// Proxies that are to end when their last sender lets go.
     ending: HashSet<u32>,
@@ -262,6 +262,7 @@ impl Service {
         for serial in core::mem::take(&mut self.unread) {
             self.pump(serial);
         }
+        self.attach_held_back();
         self.look_for_absent();
         self.wake_senders();
     }

@@ -12,7 +12,7 @@ use crate::addr::{Addr, Nid};
 /// Such links, at most, of all processes together.
 const MOST: usize = 1 << 16;
 
-/// A link that waits for the gateway's word.
+/// A link that waits for the gateway's word; or, to an endpoint of this node, until that has read what a former gateway brought.
 #[derive(Debug, Clone, Copy)]
 pub struct Awaiting {
     pub conn: u32,
@@ -42,11 +42,32 @@ impl Service {
     /// An endpoint is opened: whoever waits for it is let in.
     pub fn proxy_opened(&mut self, addr: Addr) {
         if addr.nid != 0 {
-            for Awaiting { conn, link, from, to, how } in self.take_awaiting(|to| to == addr) {
-                self.attach_from(conn, link, from, to);
-                if how.is_said() {
-                    self.go_like(conn, link, |as_said| *as_said = how);
-                }
+            self.attach_awaiting(|to| to == addr);
+        }
+    }
+
+    /// A receiver here has something unread of a former gateway's: the proxy of the next one waits. False: too many do.
+    pub fn hold_back(&mut self, conn: u32, link: u32, from: Addr, to: Addr) -> bool {
+        let held = self.awaiting.len() < MOST;
+        if held {
+            self.awaiting.push(Awaiting { conn, link, from, to, how: How::default() });
+            self.retry_soon();
+        }
+        held
+    }
+
+    /// Those that were held back are let in where all is read by now.
+    pub fn attach_held_back(&mut self) {
+        if self.awaiting.iter().any(|a| a.to.nid == 0) {
+            self.attach_awaiting(|to| to.nid == 0);
+        }
+    }
+
+    fn attach_awaiting(&mut self, which: impl FnMut(Addr) -> bool) {
+        for Awaiting { conn, link, from, to, how } in self.take_awaiting(which) {
+            self.attach_from(conn, link, from, to);
+            if how.is_said() {
+                self.go_like(conn, link, |as_said| *as_said = how);
             }
         }
     }
