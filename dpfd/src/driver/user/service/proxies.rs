@@ -116,7 +116,9 @@ impl Service {
 
     /// No route leads to this node; or, without one, the gateway is none any more. Who waits for an endpoint here waits on.
     pub fn answer_awaiting(&mut self, nid: Option<Nid>) {
-        for Awaiting { conn, link, .. } in self.take_awaiting(|to| nid.map_or(to.nid != 0, |nid| nid == to.nid)) {
+        for Awaiting { conn, link, .. } in
+            self.take_awaiting(|to| nid.map_or(to.nid != 0, |nid| nid == to.nid))
+        {
             let note = if nid.is_some() { Note::Unreachable { link } } else { Note::Gone { link } };
             self.tell(conn, note, &[]);
         }
