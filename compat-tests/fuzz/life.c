@@ -207,14 +207,20 @@ static void in_child(struct line *line) {
     say(line, "gone");
 }
 
+// A timer whose signal comes in so many milliseconds, once it is set, and that time. 0: there is none.
+static int alarm_in(long ms, timer_t *timer, struct itimerspec *when) {
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+    *when = (struct itimerspec){.it_value = {0, ms * 1000000}};
+    return !timer_create(CLOCK_MONOTONIC, &event, timer);
+}
+
 // alarmed MS plain|restart OPERATION...: a signal comes so much later, whose handler ends calls, or restarts them
 static void alarmed(struct line *line) {
     struct sigaction action = {.sa_handler = woken, .sa_flags = !strcmp(word(line, 2), "restart") ? SA_RESTART : 0};
     sigaction(SIGUSR2, &action, NULL);
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
     timer_t timer;
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer)) return say(line, "failed");
-    struct itimerspec when = {.it_value = {0, number(line, 1, 3) * 1000000}};
+    struct itimerspec when;
+    if (!alarm_in(number(line, 1, 3), &timer, &when)) return say(line, "failed");
     static struct line inner;
     memset(&inner, 0, sizeof inner);
     put_together(line, 3, inner.text, sizeof inner.text);
@@ -236,10 +242,9 @@ static void leaves(int signal) {
 static void leap(struct line *line) {
     struct sigaction action = {.sa_handler = leaves};
     sigaction(SIGUSR2, &action, NULL);
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
     timer_t timer;
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer)) return say(line, "failed");
-    struct itimerspec when = {.it_value = {0, number(line, 1, 3) * 1000000}};
+    struct itimerspec when;
+    if (!alarm_in(number(line, 1, 3), &timer, &when)) return say(line, "failed");
     static struct line inner;
     memset(&inner, 0, sizeof inner);
     inner.patient = 1;

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use super::{pick, sides};
 use crate::fuzz::script::{Script, Who};
 
-/// What is on its way at the same time, so that there is room for all of it: then a send is not taken apart.
+/// At most so many bytes are on their way at the same time. There is room for all of them then, so that no send is taken apart.
 const WHOLE: u32 = 60_000;
 
 /// Threads, and now and then a child, send at the same time, and one or two threads receive; on both sides at once now and then.
@@ -181,7 +181,7 @@ pub(super) fn left_sends(rng: &mut Rng, script: &mut Script) {
     script.add(sends, format!("{child}mark s 3 {} {}", rng.u32(1..20), rng.u32(1..3000)));
     script.add(other, format!("send s {}", rng.u32(1..300)));
     script.add(sends, "recv s 300");
-    // Who was in a call, and is no more, has nothing open.
+    // A child or a copy keeps the connection open, which a close then would not end.
     let shared = script.0.iter().any(|line| matches!(line.word(0), "fork" | "dup"));
     script.add(
         sends,

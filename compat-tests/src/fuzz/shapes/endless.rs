@@ -79,7 +79,7 @@ pub(super) fn endless(rng: &mut Rng, script: &mut Script) {
         script.add(Who::Nobody, "settle 3");
         threads.iter().for_each(|thread| script.add(waits, format!("join {thread} 150")));
         if takes && goes_on {
-            // Who waits for the end alone.
+            // The other threads wait for the end alone, which does not come.
             threads[1..].iter().for_each(|thread| {
                 script.add(waits, format!("signal {thread} plain"));
                 script.add(waits, format!("join {thread} 150"));

@@ -17,8 +17,8 @@ fn few(rng: &mut Rng) -> u32 {
     }
 }
 
-/// Who has the connection when, and whether something lies unread at that moment, is left to chance. Who reads is not: what a relay has
-/// taken, nobody gets but who has its end (dp-preload(7)), so from then on the giver receives nothing.
+/// Chance decides which process has the connection when, and whether something lies unread at that moment. It does not decide which one
+/// reads: what a relay has taken, only the process at the relay's end gets (dp-preload(7)), so the giver receives nothing from then on.
 pub(super) fn passed(rng: &mut Rng, script: &mut Script) {
     let (gives, other) = sides(rng);
     script.add(gives, pick(rng, &["fork f", "fork f", "spawn f", "spawn f", "spawn f bare"]));

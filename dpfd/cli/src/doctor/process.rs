@@ -338,7 +338,7 @@ fn connections(family: &Family) -> Vec<Finding> {
                 "{} waits slept over something that had come: a fault of the shim",
                 family.lost_wakeups
             ),
-            // What is told of it ends with the process.
+            // The count of these waits ends with the process.
             way_out: Some(format!(
                 "before anything is restarted: dp doctor {} --report FILE; then run it without the shim, and send the file",
                 family.processes.first().map_or(0, |process| process.pid)

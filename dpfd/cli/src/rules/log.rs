@@ -31,7 +31,7 @@ fn look(log: &Log) -> Result<(), String> {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             may(path.parent().unwrap_or(path), AccessFlags::W_OK | AccessFlags::X_OK)
         }
-        // Who reads it would take it for ended when it is closed again.
+        // A look that opened the pipe and closed it again would be an end of file to its reader.
         Ok(meta) if meta.file_type().is_fifo() => may(path, AccessFlags::W_OK),
         _ => opened(),
     }

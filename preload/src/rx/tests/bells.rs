@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// A receiver's thread takes a bell off the socket, and ends before it has counted that.
+fn takes_a_bell(from: Channel) {
+    assert!(from.rx_lock.try_lock(state::me()));
+    from.begin_drain();
+    let mut bell = 0u8;
+    // SAFETY: a byte.
+    assert_eq!(unsafe { raw::recv(from.fd, &mut bell, 1, libc::MSG_DONTWAIT) }, Ok(1));
+}
+
 /// A sleeper on a connection that is hot is told of each message that another thread does not take: who takes one asks for a new
 /// bell.
 #[test]
@@ -85,11 +94,7 @@ fn a_bell_that_a_receiver_took_before_it_ended_is_counted() {
         assert!(!from.bells_out(&from.receiving()));
         assert_eq!(send(to, b"message", 0), Ok(7));
         let ends = || {
-            assert!(from.rx_lock.try_lock(state::me()));
-            from.begin_drain();
-            let mut bell = 0u8;
-            // SAFETY: a byte.
-            assert_eq!(unsafe { raw::recv(from.fd, &mut bell, 1, libc::MSG_DONTWAIT) }, Ok(1));
+            takes_a_bell(from);
             // The position may have been counted already.
             if turn == 1 {
                 from.rx_kernel.fetch_add(1, Ordering::Relaxed);
@@ -115,14 +120,7 @@ fn a_bell_that_a_receiver_took_before_it_ended_is_counted_after_a_half_close() {
         assert_eq!(send(to, b"message", 0), Ok(7));
         // SAFETY: a number.
         assert_eq!(unsafe { libc::shutdown(if sender { to.fd } else { from.fd }, libc::SHUT_WR) }, 0);
-        let ends = || {
-            assert!(from.rx_lock.try_lock(state::me()));
-            from.begin_drain();
-            let mut bell = 0u8;
-            // SAFETY: a byte.
-            assert_eq!(unsafe { raw::recv(from.fd, &mut bell, 1, libc::MSG_DONTWAIT) }, Ok(1));
-        };
-        thread::scope(|scope| scope.spawn(ends).join().expect("a bell"));
+        thread::scope(|scope| scope.spawn(|| takes_a_bell(from)).join().expect("a bell"));
         assert_eq!(from.as_receiver(|| from.bells_out(&from.receiving())), Some(false), "{sender}");
         assert_eq!(receive(from, 100).as_deref(), Ok(&b"message"[..]));
         if sender {
@@ -145,14 +143,7 @@ fn a_bell_that_a_receiver_took_before_it_ended_is_counted_by_whoever_may() {
     let copy = unsafe { libc::fcntl(from.fd, libc::F_DUPFD_CLOEXEC, 3) };
     life::copied(from.fd, copy, life::copying(from.fd));
     assert_eq!(send(to, b"message", 0), Ok(7));
-    let ends = || {
-        assert!(from.rx_lock.try_lock(state::me()));
-        from.begin_drain();
-        let mut bell = 0u8;
-        // SAFETY: a byte.
-        assert_eq!(unsafe { raw::recv(from.fd, &mut bell, 1, libc::MSG_DONTWAIT) }, Ok(1));
-    };
-    thread::scope(|scope| scope.spawn(ends).join().expect("a bell"));
+    thread::scope(|scope| scope.spawn(|| takes_a_bell(from)).join().expect("a bell"));
     let word = fdtable::change(from.fd).expect("a connection");
     assert_eq!(from.as_receiver(|| ()), None, "by a number that is being closed");
     assert!(!fdtable::drop_ref(fdtable::conn_of(word).expect("a connection")));
